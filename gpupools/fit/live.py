@@ -84,25 +84,39 @@ def held_on(snapshot: Snapshot, pods: Iterable[JsonObject]) -> Mapping[str, Amou
     return held
 
 
-def node_offers(node: JsonObject, pool: Offer, live: Live) -> tuple[Offer, Offer]:
-    """Return what a running node of a pool offers beside what its pods hold, and what it would if it held the plan."""
+class NodeOffers(NamedTuple):
+    """What a running node of a pool offers."""
+
+    now: Offer
+    """Beside what its pods hold."""
+    planned: Offer
+    """Beside what its pods hold, if the node held the plan."""
+    empty: Offer
+    """If it held the plan and no pod."""
+
+
+def node_offers(node: JsonObject, pool: Offer, live: Live) -> NodeOffers:
+    """Return what a running node of a pool offers."""
     name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
     held, given = live.held[name], node["status"].get("allocatable") or {}
-    has = _left({key: quantity(value) or Decimal(0) for key, value in given.items()}, held)
-    promised = _left({key: pool.amounts[key].sure for key in pool.promise.resources}, held)
-    devices, planned_devices = dict(pool.devices), dict(pool.devices)
+    has = {key: quantity(value) or Decimal(0) for key, value in given.items()}
+    promised = {**has, **{key: pool.amounts[key].sure for key in pool.promise.resources}}
+    devices, left_devices = dict(pool.devices), dict(pool.devices)
     for key, count in pool.devices.items():
         if count is not None:
             driver = GPU_DRIVER if key == GPU_DRIVER else NETWORK_DRIVER
             found, tainted = devices_of(newest(live.snapshot.slices_on.get((name, driver), ())))
             in_use = int(held.get(driver, 0))
-            devices[key], planned_devices[key] = len(found) - len(tainted) - in_use, count - in_use
+            devices[key], left_devices[key] = len(found) - len(tainted) - in_use, count - in_use
+    planned = pool._replace(where=name, labels={**labels, **pool.promise.labels}, has_all_labels=True)
+    planned = planned._replace(amounts=_left(promised, held), pods=_pods(has, held), devices=left_devices)
     taints = tuple(each for each in taints_of(node) if each.effect in HARD_EFFECTS)
-    pods = int(has["pods"].sure) if "pods" in has else None
-    real = pool._replace(where=name, labels=labels, taints=taints, amounts=has, devices=devices, pods=pods)
-    real = real._replace(has_all_labels=True)
-    planned = real._replace(labels={**labels, **pool.promise.labels}, taints=pool.taints, devices=planned_devices)
-    return real, planned._replace(amounts={**has, **promised})
+    now = planned._replace(labels=labels, taints=taints, amounts=_left(has, held), devices=devices)
+    return NodeOffers(now, planned, planned._replace(amounts=_left(promised, {}), pods=None, devices=pool.devices))
+
+
+def _pods(has: Amounts, held: Amounts) -> int | None:
+    return int(has["pods"] - held.get("pods", 0)) if "pods" in has else None
 
 
 def _left(amounts: Amounts, held: Amounts) -> dict[str, Amount]:

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.fit.live import Live, node_offers
+from gpupools.fit.live import Live, NodeOffers, node_offers
 from gpupools.fit.offers import Offer, offers
 from gpupools.fit.pod_judging import Context, judge
 from gpupools.fit.workloads import LEVELS, REASONS, Level, PodTemplate, Verdict, Workload
@@ -22,12 +22,20 @@ from gpupools.ready.evidence import ANSWERS, BOOT, is_recent, last_seen, of_auto
 from gpupools.ready.pool_status import PoolStatus, pool_command
 from gpupools.ready.pool_status import judge as judge_pools
 from gpupools.ready.snapshot import Snapshot, condition, full_name
+from gpupools.software.kueue import GROUP as KUEUE
 from gpupools.stackfile.stack import StackPlan
 
 NO_POD = "no-pod"
 _BESIDE = ("API server", "admission policy", "container runtime", "device plugin")  # decide before or after schedulers
-_TRIGGERED = ("TriggeredScaleUp", "Nominated")  # by Cluster Autoscaler and by Karpenter
+_TRIGGERED = "TriggeredScaleUp"
 _LAUNCH = ("quota", "no-capacity", "quota-or-capacity")  # causes of `ready` for which no machine starts
+# Only where it is the autoscaler's one reason: it says so of any node group, also of those that the pod does not fit.
+# https://github.com/kubernetes/autoscaler tag cluster-autoscaler-1.34.5, core/scaleup/orchestrator/orchestrator.go
+_AT_MAX = re.compile(r"pod didn't trigger scale-up: \d+ max (node group size|cluster [^:]+ limit) reached")
+_REFUSED = {"exceeded quota": "plan", "failed calling webhook": "cluster", "RuntimeClass": "cluster"}
+"""Text of a pod that cannot be created to what disagrees; else it is the pod."""
+_WORKLOADS = {"kai-scheduler": "podgroups.scheduling.run.ai", "volcano": "podgroups.scheduling.volcano.sh"}
+"""Scheduler of teams to the objects in which it says why pods wait."""
 _COMPARE = "kubectl -n {space} get pod {name} -o yaml > pod.yaml && gpupools fit pod.yaml --stack {file}"
 # https://github.com/kubernetes/kubernetes/tree/master/pkg/scheduler/framework/plugins/volumebinding
 _VOLUMES = re.compile("persistentvolumeclaim|volume node affinity conflict|persistent volumes", re.IGNORECASE)
@@ -94,8 +102,8 @@ def grouped(found: Iterable[Answer]) -> list[Answer]:
     return sorted(groups.values(), key=lambda each: -each.number)
 
 
-_Pool = tuple[Offer, PoolStatus, Sequence[tuple[Offer, Offer]]]
-"""A pool with what each of its nodes offers, and what it would offer by the plan."""
+_Pool = tuple[Offer, PoolStatus, Sequence[NodeOffers]]
+"""A pool with what each of its nodes offers."""
 
 
 def answers(live: Live, given: Given, pod: str = "") -> list[Answer]:
@@ -118,7 +126,8 @@ def answers(live: Live, given: Given, pod: str = "") -> list[Answer]:
 
 def _by_finding(pod: str, found: Finding, text: str, where: str, disagrees: str = "cluster") -> Answer:
     cause = found.cause
-    return Answer(pod, disagrees, cause.key, where, f"{cause.title}: {text}; {cause.cure}", found.next)
+    cure = f"; {cause.cure}" if cause.cure else ""
+    return Answer(pod, disagrees, cause.key, where, f"{cause.title}: {text}{cure}", found.next)
 
 
 def _missing(pod: str, snapshot: Snapshot, given: Given) -> Answer:
@@ -127,7 +136,7 @@ def _missing(pod: str, snapshot: Snapshot, given: Given) -> Answer:
     for (kind, of, owner), events in snapshot.events_of.items():
         if of == space and f"{name}-".startswith(f"{owner}-") and (last := _newest(events, "FailedCreate")):
             for found in given.find(of_event(last, snapshot)):
-                word = "plan" if "exceeded quota" in found.message else "pod"
+                word = next((_REFUSED[text] for text in _REFUSED if text in found.message), "pod")
                 return _by_finding(pod, found, f"{kind} {owner} cannot create it: {found.message}", "", word)
     text = f"{REASONS[NO_POD]['title']}; see kubectl -n {quote(space)} get pods,events"
     return Answer(pod, "", NO_POD, "", text, "")
@@ -141,7 +150,7 @@ def _newest(events: Iterable[JsonObject], *reasons: str) -> JsonObject:
 
 class _Pod:
     def __init__(self, pod: JsonObject, live: Live, given: Given, pools: Sequence[_Pool]) -> None:
-        self.name, self.spec, self.phase = full_name(pod), pod["spec"], pod["status"].get("phase")
+        self.name, self.spec, self.status = full_name(pod), pod["spec"], pod["status"]
         self.snapshot, self.given, self.pools, meta = live.snapshot, given, pools, pod["metadata"]
         self.context, self.template = Context(given.plan, live.manifests), PodTemplate("", None, meta, self.spec)
         self.workload = Workload("Pod", meta["name"], meta["namespace"], "", None, meta, (self.template,))
@@ -150,29 +159,40 @@ class _Pod:
         self.events = [each for each in events if at(each, "involvedObject.uid") in (None, meta.get("uid"))]
         self.failed = _newest(self.events, "FailedScheduling")
         self.refused = str(condition(pod, "PodScheduled").get("message") or self.failed.get("message", ""))
-        self.autoscaler = _newest(self.events, *ANSWERS, *_TRIGGERED)
+        self.autoscaler = _newest(self.events, *ANSWERS)
         like = [meta["namespace"], meta.get("annotations"), self.spec, self.refused, self.autoscaler.get("message")]
         self.like = _OWN_NAMES.sub("", json.dumps(like))
 
     def answer(self) -> Answer:
         scheduler, has = self.spec.get("schedulerName"), {name for offer, *_ in self.pools for name in offer.schedulers}
+        gates = [each["name"] for each in self.spec.get("schedulingGates") or ()]
+        ended = ": ".join(filter(None, map(self.status.get, ("phase", "reason", "message"))))
         anywhere = {
-            "placed": self.spec.get("nodeName", "") if self.phase == "Pending" else self.phase,
-            "gates": ", ".join(each["name"] for each in self.spec.get("schedulingGates") or ()),
+            "placed": self.spec.get("nodeName", "") if self.status.get("phase") == "Pending" else ended,
+            "of-teams": self._by_teams(gates, scheduler),
+            "gates": ", ".join(gates),
             "no-scheduler": scheduler if scheduler not in has and not self.refused else "",
             "unbound-volume": self.refused if _VOLUMES.search(self.refused) else "",
+            "preempting": self.status.get("nominatedNodeName", ""),
         }
         states = (self._says(key, text) for key, text in anywhere.items() if text)
         found = next(states, None) or min(map(self._in_pool, self.pools), key=lambda each: each[0])[1]
         return found if found.level is Level.FITS else found._replace(details=tuple(self._details(found.where)))
+
+    def _by_teams(self, gates: Sequence[str], scheduler: str | None) -> str:
+        """Return why the scheduler of teams keeps the pod back: Kueue by a gate, the others by their queues."""
+        if found := ", ".join(each for each in gates if each.startswith(KUEUE)):
+            return found
+        return self.refused if scheduler in _WORKLOADS and "quota" in self.refused else ""
 
     def _says(self, key: str, text: str, where: str = "", disagrees: str = "") -> Answer:
         """Return a reason of the table with its title, and the next command of its row or by what disagrees."""
         row, (space, name) = REASONS[key], map(quote, self.name.split("/"))
         disagrees = disagrees or (row["by"] if row["by"] in ("plan", "cluster", "pod") else "")
         command = row["next"] or (_COMPARE if disagrees == "pod" else "kubectl -n {space} describe pod {name}")
+        kind = _WORKLOADS.get(self.spec.get("schedulerName", ""), f"workloads.{KUEUE}")
         words = {"space": space, "name": name, "file": quote(self.given.file), "pool": where.partition("/")[2]}
-        return Answer(self.name, disagrees, key, where, f"{row['title']}: {text}", command.format(**words))
+        return Answer(self.name, disagrees, key, where, f"{row['title']}: {text}", command.format(**words, kind=kind))
 
     def _judged(self, offer: Offer) -> Verdict:
         """Return what decides where a pod may be that the API server has let in, the strongest reason first."""
@@ -184,45 +204,65 @@ class _Pod:
     def _in_pool(self, pool: _Pool) -> tuple[int, Answer]:
         """Return what stops the pod at a pool, with a rank: the lowest can be acted on first."""
         (offer, status, nodes), where, plan = pool, pool[0].where, self._judged(pool[0])
-        if plan.level is Level.UNFIT:
+        real, empty = (
+            [self._judged(each) for each in found] for found in ([n.now for n in nodes], [n.empty for n in nodes])
+        )
+        # Nodes that are there show what the plan does not know: what the cloud reserves, and labels.
+        best = min(empty or [plan], key=lambda each: (-LEVELS.index(each.level), len(each.reasons)))
+        if best.level is Level.UNFIT and plan.reasons and plan.reasons[0].key == "unknown-label":
+            best = plan
+        elif best.level is Level.UNFIT and all(each.level is Level.UNFIT for each in real):
             is_other = (self.spec.get("nodeSelector") or {}).get(POOL_LABEL) != offer.pool.name
-            text = f"the pod {plan.reasons[0].text}; {where} is the nearest pool"
-            return 5 + 99 * is_other + len(plan.reasons), self._says(plan.reasons[0].key, text, where, "pod")
-        real = [self._judged(each) for each, _ in nodes]
+            key, text = best.reasons[0].key, f"the pod {best.reasons[0].text}; {where} is the nearest pool"
+            key, word = (key, "pod") if self.template.asks_for_gpus else ("no-gpu", "")
+            return 5 + 99 * is_other + len(best.reasons), self._says(key, text, where, word)
         needed = {"pods", *(["resourceclaims"] if self.spec.get("resourceClaims") else [])}
         if nodes and needed & self.snapshot.unseen.keys():
             return 1, self._says("not-seen", f"what other pods hold of the nodes of {where}", where)
         if room := next((each.where for each in real if each.level is Level.FITS), ""):
-            return 0, self._says("contradiction" if self.refused else "not-looked-at", f"{room} of {where}", where)
+            by_teams = "of-teams" if self.spec.get("schedulerName") in _WORKLOADS else "contradiction"
+            return 0, self._says(by_teams if self.refused else "not-looked-at", f"{room} of {where} has room", where)
         for doubt in (each for each in real or [plan] if each.level is Level.UNKNOWN):
             return 2, self._says(doubt.reasons[0].key, f"{doubt.where}: the pod {doubt.reasons[0].text}", where)
-        differ = [f"Node {each.where}" for each, planned in nodes if self._judged(planned).level is not Level.UNFIT]
+        differ = [f"Node {each.now.where}" for each in nodes if self._judged(each.planned).level is not Level.UNFIT]
         for lack in (each for each in status.short if each.partition(":")[0] in differ):
             node = lack.partition(":")[0]
             found = next((each for each in status.findings if each.object == node), status.findings[0])
             return 1, _by_finding(self.name, found, lack, where)
         if differ:  # nodes that boot break no promise
             return 1, self._says("scaling-up", f"{differ[0]} of {where} boots", where)
+        if best is plan and plan.level is Level.UNKNOWN:
+            return 2, self._says(plan.reasons[0].key, f"{where}: the pod {plan.reasons[0].text}", where)
+        nearest = min(real, key=lambda each: len(each.reasons), default=None)
+        full = f"{where} has {len(nodes)}" + (f"; on {nearest.where}: {nearest.reasons[0].text}" if nearest else "")
         if len(nodes) < offer.pool.max_nodes:
-            return 3, self._no_node(offer, status)
-        return 4, self._says("at-max", f"{where} has {len(nodes)}", where)
+            return 3, self._no_node(offer, status, full)
+        return 4, self._says("at-max", full, where)
 
-    def _no_node(self, offer: Offer, status: PoolStatus) -> Answer:
-        started = last_seen(_newest(self.events, *_TRIGGERED))
+    def _no_node(self, offer: Offer, status: PoolStatus, full: str) -> Answer:
+        started = last_seen(_newest(self.events, _TRIGGERED))
         seen = list(of_autoscaler(offer.promise, self.snapshot))
         for event in (each for each in self.events if each.get("reason") in ANSWERS):
             seen += (each._replace(since=last_seen(event)) for each in of_event(event, self.snapshot))
         # What was said before the last start of a node is over.
         seen = [each for each in seen if not (started and each.since and each.since < started)]
-        key = "not-seen" if "events" in self.snapshot.unseen else "not-triggered"
-        key = "other-max" if "max node group size reached" in self.autoscaler.get("message", "") else key
-        if self.autoscaler.get("reason") in _TRIGGERED and (not started or is_recent(started, self.snapshot, BOOT)):
+        key = "not-seen" if "events" in self.snapshot.unseen else "not-triggered" if self.refused else "not-looked-at"
+        key = "other-max" if _AT_MAX.fullmatch(self.autoscaler.get("message", "")) else key
+        if self.autoscaler.get("reason") == _TRIGGERED and (not started or is_recent(started, self.snapshot, BOOT)):
             key = "scaling-up"
-        causes = _LAUNCH if key in ("other-max", "scaling-up") else (*_LAUNCH, "no-autoscaler", "no-scale-up")
-        for found in (each for each in (*self.given.find(seen), *status.findings) if each.cause.key in causes):
-            word = "plan" if found.cause.key == "quota" else "cluster"
-            return _by_finding(self.name, found, f"{found.object}: {found.message}", offer.where, word)
-        return self._says(key, offer.where, offer.where)
+        causes = (
+            _LAUNCH
+            if key in ("other-max", "scaling-up", "not-looked-at")
+            else (*_LAUNCH, "no-autoscaler", "no-scale-up")
+        )
+        # A node without the label of its pool waits for nothing.
+        causes = ("label-or-taint", *causes) if status.nodes < offer.pool.min_nodes else causes
+        found = [each for each in (*self.given.find(seen), *status.findings) if each.cause.key in causes]
+        if not found:
+            return self._says(key, full, offer.where)
+        first = min(found, key=lambda each: causes.index(each.cause.key))
+        word = "plan" if first.cause.key == "quota" else "cluster"
+        return _by_finding(self.name, first, f"{first.object}: {first.message}", offer.where, word)
 
     def _details(self, where: str) -> Iterator[str]:
         """Yield the pools that may take the pod with their nodes, and what scheduler and autoscaler said last."""
@@ -232,10 +272,10 @@ class _Pod:
                 reasons = "; ".join(each.text for each in verdict.reasons if each.level is verdict.level)
                 how = "takes it" if verdict.level is Level.FITS else f"{verdict.level.value}: {reasons}"
                 resource, count = next(iter(offer.pool.node_resources.items()), ("", 0))
-                amounts = [real.amounts[resource].sure for real, _ in nodes if resource in real.amounts]
+                amounts = [each.now.amounts[resource].sure for each in nodes if resource in each.now.amounts]
                 left = sum(amount for amount in amounts if amount > 0)
                 is_unknown = not resource or "pods" in self.snapshot.unseen
-                free = "" if is_unknown else f", {left:f} of {count * len(nodes)} {resource} free"
+                free = "" if is_unknown else f", {left:g} of {count * len(nodes)} {resource} free"
                 yield f"{offer.where} {how}; {len(nodes)} of {offer.pool.max_nodes} nodes run{free}"
                 yield from (f"  {each}" for each in status.short if each.startswith("Node "))
         said = ("scheduler", self.failed, self.refused), ("autoscaler", self.autoscaler, self.autoscaler.get("message"))

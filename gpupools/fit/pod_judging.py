@@ -61,7 +61,7 @@ class Case:
             devices = self.context.manifests.claims.get((kind, self.workload.namespace, name), own)
             if devices is None:
                 text = f"claims devices by {kind} {name}, which is neither in the files nor in the plan"
-                reasons.append(Reason("unknown-claim", f"{text}; give its file, too"))
+                reasons.append(Reason("unknown-claim", f"{text}; give its file, or create it"))
             for request in maps((devices or {}).get("requests")):
                 ways = maps(request.get("firstAvailable")) or [request.get("exactly") or request]
                 known = [each for each in ways if each.get("deviceClassName") in self.offer.devices]

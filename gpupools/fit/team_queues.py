@@ -1,19 +1,22 @@
 """What the shares of teams, their queues and admission policies mean for the pods of a workload on a pool."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
 from gpupools.common.errors import enumeration, shown
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.numbers import quantity
 from gpupools.fit.counting import counted_together, fraction_of, started_together, taken, unit_name
 from gpupools.fit.offers import Offer
 from gpupools.fit.pod_judging import Case, Context
 from gpupools.fit.workloads import Level, PodTemplate, Reason, Workload
-from gpupools.plan.node_resources import GPU_RESOURCE, KAI_SCHEDULER
+from gpupools.plan.node_labels import TRUST_LABEL
+from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE, KAI_SCHEDULER
 from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL
+from gpupools.plan.tolerations import untolerated
 from gpupools.readback.inputs import at
 from gpupools.software import kai, kueue, volcano
 from gpupools.software.team_shares import Share, TeamShares, team_shares
@@ -27,10 +30,18 @@ class Sharing(NamedTuple):
     """`kueue`, `kai` or `volcano`."""
     shares: TeamShares
     """As the scheduler's queues have them: those of KAI and Volcano are of a pool with all its steps."""
-    users: Mapping[str, set[str]]
-    """The namespaces that may use each shared pool."""
-    spared: frozenset[str] | None
-    """Namespaces that the admission policy `team-pods` leaves alone; None without the policy."""
+    labels: Mapping[str, Mapping[str, str]]
+    """Labels of the shared pools, by which the admission policy `team-pods` knows them; empty without it."""
+    spaces: Mapping[str, Sequence[str]]
+    """The namespaces to which that policy leaves each of them."""
+    spared: frozenset[str]
+    """Namespaces that it leaves alone."""
+    owners: Mapping[str, Sequence[str]]
+    """Queue to the namespaces to which the admission policy `team-queues` leaves it."""
+
+    def is_shared(self, pool: str) -> bool:
+        """Return whether a team has a share of a pool, as queues name it."""
+        return any((pool, resource) in own for own in self.shares.shares.values() for _, resource in own)
 
 
 def sharing_of(plan: StackPlan) -> Mapping[str, Sharing]:
@@ -39,16 +50,31 @@ def sharing_of(plan: StackPlan) -> Mapping[str, Sharing]:
     for runtime in plan.runtimes:
         pools, teams = [pool for pool in plan.pools if pool.cluster == runtime.cluster], plan.stack.teams
         shares, _ = team_shares(pools, teams, runtime.cluster)
-        scheduler, users, spared = plan.stack.clusters[runtime.cluster].runtime.scheduler, dict[str, set[str]](), None
-        for name, pool in ((name, pool) for name, own in shares.shares.items() for pool, _ in own):
-            users.setdefault(pool, set()).update(teams[name].namespaces)
-        for policy in (each.manifest for each in runtime.objects if each.name == "team-pods"):
-            (names,) = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
-            spared = frozenset(names["values"])
-        if scheduler and users:
+        scheduler = plan.stack.clusters[runtime.cluster].runtime.scheduler
+        declared = (*(each.manifest for each in runtime.objects), *runtime.team_objects)
+        policies = {each["metadata"]["name"]: each["spec"] for each in declared if each["kind"] == _POLICY}
+        pod_policy, queue_policy = policies.get("gpupools-team-pods", {}), policies.get("gpupools-team-queues", {})
+        names = at(pod_policy, "matchConstraints.namespaceSelector.matchExpressions") or [{"values": ()}]
+        if scheduler and shares.shares:
             queued = shares if scheduler == "kueue" else shares.by_group()
-            found[runtime.cluster] = Sharing(scheduler, queued, users, spared)
+            found[runtime.cluster] = Sharing(
+                scheduler=scheduler,
+                shares=queued,
+                labels=_variable(pod_policy, "labels"),
+                spaces=_variable(pod_policy, "spaces"),
+                spared=frozenset(names[0]["values"]),
+                owners=_variable(queue_policy, "owners"),
+            )
     return found
+
+
+_POLICY = "ValidatingAdmissionPolicy"
+
+
+def _variable(policy: JsonObject, name: str) -> JsonDict:
+    """Return a variable of an admission policy of `data/trust_policies.yaml` that is a map."""
+    found = (each["expression"] for each in policy.get("variables", ()) if each["name"] == name)
+    return dict(json.loads(next(found, "{}")))
 
 
 def team_reasons(
@@ -82,10 +108,10 @@ class _Case(Case):
         own = self.sharing.shares.shares.get(self.team, {})
         return {resource: share for (pool, resource), share in own.items() if pool == self.queued}
 
-    def named(self, part: str, key: str, *, of_pods: bool = False) -> str:
+    def named(self, part: str, key: str, *, of_object: bool = True, of_pods: bool = True) -> str:
         """Return a label or annotation: of the object, else of its pods."""
-        both = [*([] if of_pods else [self.workload.metadata]), self.template.metadata]
-        values = (given.get(key) for meta in both if isinstance(given := meta.get(part), Mapping))
+        found = [self.workload.metadata] * of_object + [self.template.metadata] * of_pods
+        values = (given.get(key) for meta in found if isinstance(given := meta.get(part), Mapping))
         return next((str(value) for value in values if value), "")
 
     def counted(self, units: Mapping[str, Decimal]) -> Mapping[str, Decimal]:
@@ -108,15 +134,29 @@ class _Case(Case):
             unit = (self.queued, resource)
             free = all_shares.capacity[unit] - sum(own[unit].guarantee for own in keeps if unit in own)
             most[resource] = Decimal(min(all_shares.most(self.team, unit), free))
-        least = self.counted({resource: Decimal(share.guarantee) for resource, share in self.shares.items()})
-        default = "inference" if self.workload.kind == "Deployment" else "training"
-        priority = self.template.spec.get("priorityClassName") or default
-        is_bounded = self.sharing.scheduler == "kai" and priority in _NEVER_STOPPED
-        return least, least if is_bounded else self.counted(most)
+        # A queue of Volcano has a capability of every resource of its pool.
+        none = dict.fromkeys(self.pool.countable if self.sharing.scheduler == "volcano" else (), Decimal(0))
+        least = self.counted(none | {name: Decimal(share.guarantee) for name, share in self.shares.items()})
+        is_bounded = self.sharing.scheduler == "kai" and self.is_stopped is False
+        return least, least if is_bounded else self.counted(none | most)
+
+    @property
+    def is_stopped(self) -> bool | None:
+        """Whether KAI may stop the pods for others, so that they may borrow; None if their priority is not known.
+
+        https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/podgrouper/podgrouper/plugins/defaultgrouper.
+        """
+        default = "inference" if self.workload.kind == "Deployment" else "train"
+        name = self.named("labels", "priorityClassName") or self.template.spec.get("priorityClassName") or default
+        said = self.named("labels", "kai.scheduler/preemptibility")
+        return _STOPPED.get(said or name)
 
 
-_NEVER_STOPPED = frozenset({"interactive", "build", "inference"})
-"""Priority classes of the plan and of KAI's chart, whose pods use no more than the guarantee.
+_STOPPED = {
+    **dict.fromkeys(("interactive", "build", "inference", "non-preemptible"), False),
+    **dict.fromkeys(("training", "train", "build-preemptible", "preemptible"), True),
+}
+"""Priority classes of the plan and of KAI's chart, and values of its label: pods that it never stops do not borrow.
 
 https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/kai-scheduler/templates/priorityclasses.
 """
@@ -124,19 +164,22 @@ https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/kai-sche
 
 def _denied(case: _Case) -> Iterator[Reason]:
     """Yield what the admission policy `team-pods` rejects: `data/trust_policies.yaml`."""
-    spec, users, space = case.template.spec, case.sharing.users, case.workload.namespace
-    shared = [pool for pool in case.sharing.shares.pools if pool.name in users]
+    spec, space, own = case.template.spec, case.workload.namespace, case.sharing
+    pools = {pool.name: pool for pool in own.shares.pools}
     limits = [(each.get("resources") or {}).get("limits") or {} for each in spec.get("containers") or ()]
     asks = any(name.startswith("nvidia.com/") for limit in limits for name in limit)
-    asks |= bool(spec.get("resourceClaims")) and any(pool.claim_template for pool in shared)
-    if case.sharing.spared is None or space in case.sharing.spared or not asks:
-        return
+    asks |= bool(spec.get("resourceClaims")) and any(pools[name].claim_template for name in own.labels)
     selected = spec.get("nodeSelector") or {}
-    reached = [pool for pool in shared if all(selected.get(key, value) == value for key, value in pool.labels.items())]
-    policy, needed = ": the admission policy team-pods rejects it", reached[0].scheduler_name if reached else ""
-    if reached and not any(space in users[pool.name] for pool in reached):
-        pools = enumeration(pool.name for pool in reached)
-        text = f"is in namespace {space}, and no team with a share of {pools} has this namespace{policy}"
+    reached = [
+        name
+        for name, labels in own.labels.items()
+        if all(selected.get(key, labels[key]) == labels[key] for key in labels)
+    ]
+    if not asks or not reached or space in own.spared:
+        return
+    policy, needed = ": the admission policy team-pods rejects it", pools[reached[0]].scheduler_name
+    if not any(space in own.spaces[name] for name in reached):
+        text = f"is in namespace {space}, and no team with a share of {enumeration(reached)} has this namespace{policy}"
         yield Reason("admission", text)
     if needed and spec.get("schedulerName") != needed:
         text = f"does not name the scheduler {needed}, which keeps the shares of teams{policy}"
@@ -144,16 +187,19 @@ def _denied(case: _Case) -> Iterator[Reason]:
 
 
 def _of_kueue(case: _Case) -> Iterator[Reason]:
-    team, space, queue = case.team, case.workload.namespace, case.named("labels", f"{kueue.GROUP}/queue-name")
+    team, space = case.team, case.workload.namespace
+    # Webhooks give other kinds the queue of their namespace, and their pods that of the object.
+    has_own = case.workload.kind in (*ADMITTED_WHOLE, "Deployment", "Pod")
+    queue = case.named("labels", f"{kueue.GROUP}/queue-name", of_pods=not has_own, of_object=has_own)
     asked, quotas = case.counts(case), case.sharing.shares.shares.get(case.team, {})
-    has_quota = any(resource in asked for _, resource in quotas)
+    covered = {resource for _, resource in quotas} & asked.keys()
     if queue and (queue != kueue.QUEUE or not team):
         text = f"names the queue {shown(queue)}, which the plan does not make in namespace {space}"
         yield Reason("unknown-queue", f"{text}; its queue is {kueue.QUEUE}" if team else text)
-    elif not team or (asked and quotas and not has_quota):  # resources.quotaCheckStrategy: IgnoreUndeclared
+    elif not team or (asked and quotas and not covered):  # resources.quotaCheckStrategy: IgnoreUndeclared
         text = f"is of team {team}, which has no quota of what it requests"
         yield from _bypassing(case, text if team else f"is in namespace {space}, which is of no team")
-    elif asked and not case.shares:
+    elif asked and not (covered and covered <= case.shares.keys()):
         text = f"is of team {team}, which has no share of it: Kueue never admits it there"
         yield Reason("no-share", text)
     elif asked:
@@ -162,9 +208,32 @@ def _of_kueue(case: _Case) -> Iterator[Reason]:
             text = f"lacks the annotation {kueue.PREFERRED_TOPOLOGY}, without which Kueue uses no compact pool"
             patch = {"metadata": {"annotations": {kueue.PREFERRED_TOPOLOGY: levels[-1]}}}
             yield Reason("queue", f"{text} for a team that has others, too", patch, Level.UNKNOWN)
+        if others := list(_misled(case, asked)):
+            text = f"may get nodes of {enumeration(others)} from Kueue, which sees neither the size nor other labels of"
+            selected: JsonObject = {"nodeSelector": {POOL_LABEL: case.pool.name}}
+            yield Reason("queue", f"{text} nodes, so select {POOL_LABEL}", selected, Level.UNKNOWN)
         yield from _amounts(case)
 
 
+def _misled(case: _Case, asked: Mapping[str, Decimal]) -> Iterator[str]:
+    """Yield the other pools of which the team has a share, and whose flavor Kueue may give the pod to no use.
+
+    https://github.com/kubernetes-sigs/kueue tag v0.19.2, pkg/scheduler/flavorassigner, checkFlavorForPodSets.
+    """
+    selected, quotas = case.template.spec.get("nodeSelector") or {}, case.sharing.shares.shares[case.team]
+    if POOL_LABEL in selected or POOL_LABEL in str(case.template.spec.get("affinity")):
+        return
+    for pool in (each for each in case.sharing.shares.pools if each.name != case.pool.name):
+        kept_off = untolerated(case.template.tolerations, [taint for taint in pool.taints if taint.key == TRUST_LABEL])
+        is_small = any(amount > pool.countable.get(name, 0) for name, amount in asked.items())
+        is_other = any(pool.labels.get(key, value) != value for key, value in selected.items())
+        is_other |= any(key in case.pool.labels and key not in pool.labels for key in selected)
+        if all((pool.name, name) in quotas for name in asked) and not kept_off and (is_small or is_other):
+            yield pool.name
+
+
+_GANGS_OF_VOLCANO = frozenset({"Pod", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job", "CronJob"})
+"""Kinds of which Volcano itself knows the gang; of others, the controller may make the pod group, or none."""
 ADMITTED_WHOLE = frozenset(
     {"Job", "CronJob", "JobSet", "LeaderWorkerSet", "MPIJob", "RayCluster", "RayJob", "RayService", "StatefulSet"}
 )
@@ -177,23 +246,28 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     Sources: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/podgrouper/podgrouper/plugins/
     defaultgrouper; https://github.com/volcano-sh/volcano tag v1.15.1, pkg/controllers/podgroup.
     """
-    is_kai, pool, shares = case.sharing.scheduler == "kai", case.pool, case.sharing.shares
+    is_kai, pool, space, owners = (
+        case.sharing.scheduler == "kai",
+        case.pool,
+        case.workload.namespace,
+        case.sharing.owners,
+    )
     needed, wanted = KAI_SCHEDULER if is_kai else "volcano", f"{case.team}.{case.queued}"
     part, key = ("labels", kai.QUEUE_LABEL) if is_kai else ("annotations", volcano.QUEUE_ANNOTATION)
-    queue = case.workload.queue or case.named(part, key, of_pods=not is_kai)
-    owners = {f"{name}.{where}": name for name, own in shares.shares.items() for where, _ in own}
-    owners |= {each.group or each.name: "" for each in shares.pools} if is_kai else {}
+    # Of the kinds here whose templates have roles, Volcano's own Job ignores the annotation of its pods.
+    has_field = not is_kai and case.workload.kind == "Job" and bool(case.template.role)
+    queue = case.workload.queue or ("default" if has_field else case.named(part, key, of_object=is_kai))
     lacks = {key: wanted} if queue != wanted else {}
     lacks |= {POOL_LABEL: case.queued} if is_kai and case.named(part, POOL_LABEL) != case.queued else {}
-    patch: JsonObject = {"metadata": {part: lacks}} if case.shares and not case.workload.queue else {}
+    patch: JsonObject = {"metadata": {part: lacks}} if case.shares and not (case.workload.queue or has_field) else {}
     if case.template.spec.get("schedulerName") != needed:
         yield from _bypassing(case, f"does not name the scheduler {needed}", {"schedulerName": needed})
-    elif owners.get(queue, case.team) != case.team:
-        text = f"names the queue {queue}, which is not for namespace {case.workload.namespace}"
+    elif space not in owners.get(queue, (space,)):
+        text = f"names the queue {queue}, which is not for namespace {space}"
         yield Reason("admission", f"{text}: the admission policy team-queues rejects it", patch)
     elif queue and queue not in owners:
         text = f"names the queue {shown(queue)}, which the plan does not make"
-        yield Reason("unknown-queue", f"{text}; use {wanted}" if patch else text, patch)
+        yield Reason("unknown-queue", f"{text}; use {wanted}" if case.shares else text, patch)
     elif not case.shares:
         who = f"team {case.team} has" if case.team else "its namespace is of no team and has"
         yield Reason("no-share", f"{who} no share of it, so no queue starts pods there")
@@ -204,7 +278,21 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
         text = f"needs the label {GROUP_LABEL}: {pool.group} on the {case.workload.kind} itself, not only on its pods"
         yield Reason("queue", f"{text}: KAI's scheduler of these pools finds it by that")
     else:
+        yield from _fraction(case)
         yield from _amounts(case)
+
+
+def _fraction(case: _Case) -> Iterator[Reason]:
+    """Yield why KAI rejects a fraction of a GPU.
+
+    https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/binder/plugins/gpusharing/gpu-request.
+    """
+    written, devices = case.template.annotations.get(FRACTION_ANNOTATIONS[0]), case.pool.instance.devices
+    if written is not None and not 0 < (quantity(written) or 0) < 1:
+        text = f"asks for the fraction {shown(written)} of a GPU, and KAI takes numbers between 0 and 1"
+        yield Reason("invalid", text, {"metadata": {"annotations": {FRACTION_ANNOTATIONS[0]: "0.5"}}})
+    if (quantity(case.template.annotations.get("gpu-fraction-num-devices")) or 1) > devices:
+        yield Reason("too-many-units", f"asks for fractions of more GPUs than the {devices} of a node")
 
 
 def _owner_labels(case: _Case) -> JsonObject:
@@ -217,8 +305,8 @@ def _owner_labels(case: _Case) -> JsonObject:
 
 
 def _bypassing(case: _Case, text: str, patch: JsonObject | None = None) -> Iterator[Reason]:
-    if case.pool.name in case.sharing.users:
-        hint = "" if case.sharing.spared is not None else "; runtime.trust_policy: true rejects other namespaces"
+    if case.sharing.is_shared(case.queued):
+        hint = "" if case.sharing.labels else "; runtime.trust_policy: true rejects other namespaces"
         text = f"{text}, so no queue counts it against the shares of teams{hint}"
         yield Reason("bypass", text, patch or {})
 
@@ -230,9 +318,10 @@ def _amounts(case: _Case) -> Iterator[Reason]:
     pods = [pool.max_nodes if one.template.pods is None else one.template.pods for one in own]
     counts = [(case.counts(one), count) for one, count in zip(own, pods, strict=True)]
     together, (guarantees, limits) = started_together(own), case.bounds()
-    if scheduler == "kueue" and work.kind in ADMITTED_WHOLE:
+    if scheduler == "kueue":
         least = quantity(case.named("annotations", f"{kueue.GROUP}/job-min-parallelism"))
-        together = int(least or sum(count for _, count in counts) // work.groups)
+        whole = sum(count for _, count in counts) // work.groups if work.kind in ADMITTED_WHOLE else 1
+        together = int(least or whole)
     for name, most in limits.items():
         each = sorted((asked.get(name, Decimal(0)), count) for asked, count in counts)
         total, start, left = sum((amount * count for amount, count in each), Decimal(0)), Decimal(0), together
@@ -242,7 +331,9 @@ def _amounts(case: _Case) -> Iterator[Reason]:
         asks, all_ask = f"asks for {start:g} {unit}{' together' * (together > 1)}", f"asks for {total:g} {unit}"
         kept, waits = f"{guarantee} are guaranteed to {team}", "its other pods may wait"
         if start > most:
-            yield Reason("above-limit", f"{asks}, and {team} may use {most}")
+            is_known = scheduler != "volcano" or work.kind in _GANGS_OF_VOLCANO or each[0][0] > most
+            level = None if is_known else Level.UNKNOWN
+            yield Reason("above-limit", f"{asks}, and {team} may use {most}", other_level=level)
             continue
         if total > most:
             yield Reason("some-run", f"{all_ask}, of which {team} may use {most} at once")
@@ -258,4 +349,5 @@ def _amounts(case: _Case) -> Iterator[Reason]:
             text = f"asks for {each[-1][0]:g} {unit} on a node, and Kueue counts units, not nodes: pods of teams that"
             text += " borrow the guarantee may leave too few on each node"
         if text:
-            yield Reason("may-wait", text)
+            is_known = scheduler != "kai" or case.is_stopped is not None or total <= guarantee
+            yield Reason("may-wait", text, other_level=None if is_known else Level.UNKNOWN)

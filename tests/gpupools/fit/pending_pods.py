@@ -130,6 +130,62 @@ def elsewhere(world: World) -> None:
         world.offer(node["metadata"]["name"])
 
 
+def without_label(world: World) -> None:
+    runs()(world)
+    for node in world.objects["nodes"]:
+        del node["metadata"]["labels"]["gpupools/pool"]
+
+
+def labels(key: str, value: str, *nodes: str) -> Step:
+    def step(world: World) -> None:
+        for node in nodes:
+            world.label(key, value, node)
+
+    return step
+
+
+def needs(**requests: str) -> Step:
+    """A pod of a whole node that also requests CPU or memory."""
+    resources = {"limits": {GPU: "8"}, "requests": requests}
+    return asks(containers=[{"name": "main", "image": "registry.example.com/none", "resources": resources}])
+
+
+def uses_cpu(*nodes: str) -> Step:
+    def step(world: World) -> None:
+        container = {"name": "main", "image": "registry.example.com/none", "resources": {"requests": {"cpu": "90"}}}
+        for node in nodes:
+            pod(world, 0, name=f"cpu-{node}", node=node, containers=[container])
+
+    return step
+
+
+def cannot_create(kind: str, message: str) -> tuple[Step, ...]:
+    return runs(), event(f"{kind} default/job", "FailedCreate", message)
+
+
+NO_CPU = Refuses("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available.")
+NO_MATCH = Refuses("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.")
+# https://github.com/kai-scheduler/KAI-Scheduler/issues/2209
+KAI_QUOTA = Refuses(
+    "Non-preemptible workload is over quota. Workload requested 8 GPUs, but research.whole quota is 16 GPUs, while 16"
+    " GPUs are already allocated for non-preemptible pods."
+)
+# https://github.com/volcano-sh/volcano/issues/2416
+VOLCANO_GANG = Refuses("pod group is not ready, 1 Pending, 2 minAvailable; Pending: 1 Undetermined")
+# https://github.com/NVIDIA/gpu-operator/issues/693
+NO_SCALE_UP = (
+    "pod didn't trigger scale-up: 1 max node group size reached, 2 node(s) didn't match Pod's node affinity/selector"
+)
+# https://github.com/aws/karpenter-provider-aws/issues/8068
+KARPENTER = 'Failed to schedule pod, incompatible with nodepool "spot-pool", no instance type has enough resources'
+WEBHOOK = (
+    'Error creating: Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post'
+    ' "https://kueue-webhook-service.kueue-system.svc:443/mutate--v1-pod": no endpoints available for service'
+    ' "kueue-webhook-service"'
+)
+SHARES = "Allocate failed: request for 'nvidia.com/gpu: 2' too large: maximum request size for shared resources is 1"
+ZONE, PRODUCT = "topology.kubernetes.io/zone", "nvidia.com/gpu.product"
+BIG = {"gpupools/pool": "whole"}
 FULL = Refuses("0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: 0/2 nodes are available.")
 KUEUE = [{"name": "kueue.x-k8s.io/admission"}]
 CLAIMED: Mapping[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -142,7 +198,17 @@ FIT = "kubectl -n default get pod job -o yaml > pod.yaml && gpupools fit pod.yam
 
 SCRIPTS = (
     Script("wrong scheduler", "train/whole", "pod", "no-scheduler", (runs(), asks(schedulerName="lsf")), FIT),
-    Script("gates", "train/whole", "", "gates", (runs(), asks(schedulingGates=KUEUE)), DESCRIBE),
+    Script(
+        "gates", "train/whole", "", "gates", (runs(), asks(schedulingGates=[{"name": "example.com/data"}])), DESCRIBE
+    ),
+    Script(
+        "gate of Kueue",
+        "train/whole",
+        "",
+        "of-teams",
+        (runs(), asks(schedulingGates=KUEUE)),
+        "kubectl -n default describe workloads.kueue.x-k8s.io",
+    ),
     Script(
         "missing plugin",
         "train/whole",
@@ -369,6 +435,181 @@ SCRIPTS = (
         "contradiction",
         (runs(), asks(), Refuses("0/2 nodes are available: 2 node(s) had a conflict of a plugin nobody knows.")),
         DESCRIBE,
+        is_real=False,
+    ),
+    Script(
+        "no GPU requested",
+        "train/whole",
+        "",
+        "no-gpu",
+        (
+            runs(),
+            asks(tolerations=[], nodeSelector={}, containers=[{"name": "main", "image": "registry.example.com/none"}]),
+            Refuses("0/2 nodes are available: 2 node(s) had untolerated taint {nvidia.com/gpu: present}."),
+        ),
+        DESCRIBE,
+    ),
+    Script(
+        "nodes without the label of their pool",
+        "train/whole",
+        "cluster",
+        "label-or-taint",
+        (without_label, asks(), NO_MATCH),
+        "kubectl get node n1",
+    ),
+    Script(
+        "taint of an operator",
+        "train/whole",
+        "cluster",
+        "unknown",
+        (
+            runs(),
+            taints("maintenance", "NoSchedule", "n1", "n2"),
+            asks(),
+            Refuses("0/2 nodes are available: 2 node(s) had untolerated taint {maintenance: }."),
+        ),
+        "kubectl describe node n1",
+    ),
+    Script(
+        "more CPU than the cloud leaves of a machine",
+        "train/whole",
+        "pod",
+        "too-large",
+        (runs(), needs(cpu="95500m"), NO_CPU),
+        FIT,
+    ),
+    Script("the same at max", "train/whole", "pod", "too-large", (runs(4), needs(cpu="95500m"), NO_CPU), FIT),
+    Script(
+        "another zone",
+        "train/whole",
+        "",
+        "unknown-label",
+        (runs(), labels(ZONE, "eu-west-2a", "n1", "n2"), asks(nodeSelector={**BIG, ZONE: "eu-west-2c"}), NO_MATCH),
+        DESCRIBE,
+    ),
+    Script(
+        "another product",
+        "train/whole",
+        "",
+        "unknown-label",
+        (
+            runs(),
+            labels(PRODUCT, "NVIDIA-A100-SXM4-80GB", "n1", "n2"),
+            asks(nodeSelector={**BIG, PRODUCT: "NVIDIA-H100-80GB-HBM3"}),
+            NO_MATCH,
+        ),
+        DESCRIBE,
+    ),
+    Script(
+        "preempting",
+        "train/whole",
+        "",
+        "preempting",
+        (runs(4), holds("n1", "n2", "n3", "n4"), asks(), FULL, status(nominatedNodeName="n1")),
+        DESCRIBE,
+        is_real=False,
+    ),
+    Script(
+        "the scheduler has not seen it",
+        "train/whole",
+        "",
+        "not-looked-at",
+        (runs(), holds("n1", "n2"), asks()),
+        DESCRIBE,
+        is_real=False,
+    ),
+    Script(
+        "another group at its maximum",
+        "train/whole",
+        "cluster",
+        "no-scale-up",
+        (runs(), holds("n1", "n2"), asks(), FULL, event(f"Pod {NAME}", "NotTriggerScaleUp", NO_SCALE_UP)),
+        "kubectl -n default describe pod job",
+    ),
+    Script(
+        "maximum of the whole cluster",
+        "train/whole",
+        "cluster",
+        "other-max",
+        (
+            runs(),
+            holds("n1", "n2"),
+            asks(),
+            FULL,
+            event(
+                f"Pod {NAME}",
+                "NotTriggerScaleUp",
+                "pod didn't trigger scale-up: 2 max cluster cpu, memory limit reached",
+            ),
+        ),
+        "pulumi preview --refresh",
+    ),
+    Script(
+        "CPU taken at max",
+        "train/whole",
+        "plan",
+        "at-max",
+        (runs(4), uses_cpu("n1", "n2", "n3", "n4"), needs(cpu="48"), NO_CPU),
+        "kubectl describe nodes -l gpupools/pool=whole",
+    ),
+    Script(
+        "Karpenter refuses",
+        "train/whole",
+        "cluster",
+        "not-triggered",
+        (runs(), holds("n1", "n2"), asks(), FULL, event(f"Pod {NAME}", "FailedScheduling", KARPENTER)),
+        DESCRIBE,
+    ),
+    Script(
+        "webhook down",
+        "train/whole",
+        "cluster",
+        "admission",
+        cannot_create("Job", WEBHOOK),
+        "kubectl -n default describe job job",
+    ),
+    Script(
+        "no RuntimeClass",
+        "train/whole",
+        "cluster",
+        "runtime",
+        cannot_create(
+            "Job", 'Error creating: pods "job-x" is forbidden: pod rejected: RuntimeClass "nvidia" not found'
+        ),
+        "kubectl get runtimeclass",
+    ),
+    Script(
+        "PodSecurity",
+        "train/whole",
+        "pod",
+        "admission",
+        cannot_create("Job", 'Error creating: pods "job-x" is forbidden: violates PodSecurity "restricted:latest"'),
+        "kubectl -n default describe job job",
+    ),
+    Script(
+        "several shares",
+        "train/whole",
+        "",
+        "placed",
+        (runs(), asks(), status(phase="Failed", reason="UnexpectedAdmissionError", message=SHARES)),
+        DESCRIBE,
+    ),
+    Script(
+        "spent quota of a queue of KAI",
+        "train/whole",
+        "",
+        "of-teams",
+        (runs(), asks(schedulerName="kai-scheduler"), KAI_QUOTA),
+        "kubectl -n default describe podgroups.scheduling.run.ai",
+        is_real=False,
+    ),
+    Script(
+        "gang of Volcano",
+        "train/whole",
+        "",
+        "of-teams",
+        (runs(), asks(schedulerName="volcano"), VOLCANO_GANG),
+        "kubectl -n default describe podgroups.scheduling.volcano.sh",
         is_real=False,
     ),
 )

@@ -206,7 +206,7 @@ NOTED = frozenset({"trust", "no-fabric"})
 def test_each_reason_of_the_table_has_a_case() -> None:
     others = ("autoscaler", "scheduler of teams", "plan", "cluster", "pod")
     of_others = {key for key, row in REASONS.items() if row["by"] in others} | {"bypass"}
-    of_live_pods = {"placed", "not-looked-at", "contradiction", "not-seen", "no-pod"}
+    of_live_pods = {"placed", "not-looked-at", "contradiction", "not-seen", "no-pod", "no-gpu", "preempting"}
     assert REASONS.keys() - of_others - of_live_pods == CASES.keys()
 
 

@@ -43,6 +43,7 @@ def load(
         return {"kind": kind, "metadata": metadata, "spec": pod["spec"]}
     spec = {"parallelism": pods, "replicas": pods, "template": pod}
     spec = {"jobTemplate": {"metadata": metadata, "spec": spec}} if kind == "CronJob" else spec
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": pods, "template": pod}}} if kind == "PyTorchJob" else spec
     return {"kind": kind, "metadata": metadata, "spec": spec}
 
 
@@ -94,13 +95,18 @@ BYPASS, NO_SHARE, NO_QUEUE = ("bypass", Level.FITS), ("no-share", Level.UNFIT), 
         pytest.param(load(kind="Pod"), [], id="a pod gets the queue of its namespace"),
         pytest.param(load(labels={LABEL: "default"}), [], id="the queue of the plan"),
         pytest.param(load(labels={LABEL: "other"}), [UNKNOWN], id="a queue that the plan does not make"),
-        pytest.param(load(pod={"labels": {LABEL: "other"}}), [UNKNOWN], id="the same on the pods"),
+        pytest.param(load(pod={"labels": {LABEL: "other"}}), [], id="of a job, its webhook ignores that of the pods"),
         pytest.param(load(space="other"), [DENIED], id="a namespace of no team is rejected"),
         pytest.param(load(space="kube-system"), [BYPASS], id="the namespace of the cluster's software is let through"),
         pytest.param(load(space="serving"), [DENIED], id="a team without a share that selects the pool is rejected"),
         pytest.param(load(space="serving", pool=""), [NO_SHARE], id="without selector only Kueue keeps it off"),
         pytest.param(load(25, space="vision"), [NEVER], id="above what others guarantee and do not lend"),
         pytest.param(load(0), [], id="no GPU, no share"),
+        pytest.param(
+            load(kind="ReplicaSet", pod={"labels": {LABEL: "other"}}), [UNKNOWN], id="the queue of pods of no webhook"
+        ),
+        pytest.param(load(kind="Deployment", pod={"labels": {LABEL: "other"}}), [], id="a deployment has its own"),
+        pytest.param(load(25, kind="PyTorchJob"), [SOME, WAITS], id="pods of a kind that Kueue does not know"),
     ],
 )  # fmt: skip
 def test_kueue_admits_by_the_shares_of_the_team(manifest: JsonDict, wanted: list[tuple[str, Level]]) -> None:
@@ -125,6 +131,68 @@ def test_a_pool_of_no_team_is_nobody_s_share() -> None:
 
     assert keys(said(made, load(pool="free"), "free")) == [NO_SHARE]
     assert said(made, load(pool="free", space="other"), "free") == []
+
+
+ONE: JsonDict = {"gpu": "A100-40GB", "gpus_per_node": 1, "nodes": {"max": 16}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "gpus", "wanted"),
+    [
+        ({"nodeSelector": {}}, 8, ["queue"]),
+        ({"nodeSelector": {}}, 1, []),
+        ({"nodeSelector": {"tier": "gold"}}, 1, ["queue"]),
+        ({"nodeSelector": {"gpupools/pool": "big"}}, 8, []),
+    ],
+    ids=["larger than nodes of another pool", "as large", "by another label", "by the label of the pool"],
+)
+def test_kueue_may_choose_a_pool_that_does_not_fit(spec: JsonDict, gpus: int, wanted: list[str]) -> None:
+    teams = {"research": {"namespaces": ["research"], "guarantee": {"one": 8, "big": 16}}}
+    made = planned("kueue", pools={"one": ONE, "big": POOLS["big"]}, teams=teams)
+    found = [each for each in said(made, load(gpus=gpus, pool="", spec=spec)) if each.key != "may-wait"]
+
+    assert keys(found) == [(key, Level.UNKNOWN) for key in wanted]
+    assert all(each.patch == {"nodeSelector": {"gpupools/pool": "big"}} for each in found)
+
+
+MIXED: JsonDict = {
+    "gpu": "A100-40GB",
+    "nodes": {"max": 2},
+    "sharing": {"mode": "mig", "strategy": "mixed", "layout": ["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "guarantee", "wanted"),
+    [
+        ("kueue", {"mixed": {"1g.5gb": 2}}, []),
+        ("kueue", {"mixed": {"1g.5gb": 2}, "two": {"2g.10gb": 3}}, [NO_SHARE]),
+        ("volcano", {"mixed": {"1g.5gb": 2}}, [NEVER]),
+    ],
+    ids=["Kueue counts no resource of no quota", "Kueue counts one of another pool", "Volcano's queues have all"],
+)
+def test_a_pod_of_two_resources(scheduler: str, guarantee: JsonDict, wanted: list[Any]) -> None:
+    two = {**POOLS["slices"], "sharing": {"mode": "mig", "strategy": "mixed", "profile": "2g.10gb"}}
+    teams = {"research": {"namespaces": ["research"], "guarantee": guarantee}}
+    made = planned(scheduler, pools={"mixed": MIXED, "two": two}, teams=teams)
+    manifest = load(pool="mixed") if scheduler == "kueue" else queued(scheduler, pool="mixed")
+    limits = {"nvidia.com/mig-1g.5gb": 1, "nvidia.com/mig-2g.10gb": 1}
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = limits
+
+    assert keys(said(made, manifest, "mixed")) == wanted
+
+
+def test_a_policy_reads_the_group_of_a_pool_that_has_none() -> None:
+    """As the policy itself does, whose variables are read: a pod of a group is on no other pool."""
+    steps = {**POOLS["big"], "nodes": {"fixed": 2}, "capacity": [{"mode": "spot"}, {"mode": "on-demand"}]}
+    teams = {
+        "research": {"namespaces": ["research"], "guarantee": {"big": 20}},
+        "vision": {"namespaces": ["vision"], "guarantee": {"solo": 8}},
+    }
+    made = planned("kueue", pools={"big": {**steps, "zones": ["europe-west4-a"]}, "solo": SHARED["free"]}, teams=teams)
+    selected = {"nodeSelector": {"gpupools/group": "big"}}
+
+    assert keys(said(made, load(space="vision", pool="", spec=selected), "big-1")) == [DENIED]
 
 
 def test_a_compact_pool_needs_the_annotation_of_its_topology() -> None:
@@ -206,6 +274,28 @@ def test_another_scheduler_without_the_policy_bypasses_the_team(scheduler: str) 
     assert "research.big" in str(reason.patch)
 
 
+def test_volcano_reads_the_queue_of_its_own_job_from_the_spec() -> None:
+    made = planned("volcano", teams=KAI_TEAMS)
+    pod = {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "research.big"}}, "spec": template()}
+    spec: JsonDict = {"tasks": [{"name": "worker", "replicas": 1, "template": pod}]}
+    manifest = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": spec}
+    manifest |= {"metadata": {"name": "x", "namespace": "research"}}
+    (reason,) = said(made, manifest)
+
+    assert (keys([reason]), reason.patch) == ([UNKNOWN], {})
+    assert reason.text.endswith("use research.big")
+    spec["queue"] = "research.big"
+    assert said(made, manifest) == []
+
+
+@pytest.mark.parametrize(("kind", "level"), [("Job", Level.UNFIT), ("PyTorchJob", Level.UNKNOWN)])
+def test_gangs_of_other_controllers_are_not_known_to_volcano(kind: str, level: Level) -> None:
+    made = planned("volcano", teams=KAI_TEAMS)
+    found = said(made, queued("volcano", pods=25, gang=25, kind=kind))
+
+    assert keys(found) == [("above-limit", level)]
+
+
 def test_volcano_gives_back_only_what_a_gang_needs() -> None:
     made = planned("volcano", teams={**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}})
     (reason,) = said(made, queued("volcano", pods=8))
@@ -214,6 +304,8 @@ def test_volcano_gives_back_only_what_a_gang_needs() -> None:
     assert said(made, queued("volcano", pods=8, gang=8)) == []
 
 
+OF_BIG, STOPS = {QUEUE: "research.big", "gpupools/pool": "big"}, "kai.scheduler/preemptibility"
+NOTEBOOK = {"priorityClassName": "interactive"}
 KAI_TEAMS: JsonDict = {**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}}
 
 
@@ -225,21 +317,46 @@ KAI_TEAMS: JsonDict = {**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}}
         ({"pods": 17, "gang": 17, "spec": {"priorityClassName": "training"}}, [WAITS]),
         ({"pods": 17, "kind": "Deployment"}, [SOME, WAITS]),
         ({"pod": {"labels": {QUEUE: "research.big"}}}, [NO_QUEUE]),
+        ({"pods": 17, "gang": 17, "pod": {"labels": {**OF_BIG, STOPS: "preemptible"}}, "spec": NOTEBOOK}, [WAITS]),
+        ({"pods": 17, "gang": 17, "pod": {"labels": {**OF_BIG, STOPS: "non-preemptible"}}}, [NEVER]),
+        ({"pods": 17, "gang": 17, "labels": {"priorityClassName": "interactive"}}, [NEVER]),
+        ({"pods": 17, "gang": 17, "spec": {"priorityClassName": "own"}}, [("may-wait", Level.UNKNOWN)]),
+        ({"pods": 16, "gang": 16, "spec": {"priorityClassName": "own"}}, []),
+        ({"queue": "big", "space": "other", "spec": {"nodeSelector": {}}}, [DENIED]),
     ],
-    ids=["notebooks", "notebooks above the guarantee", "training", "servers are not stopped", "no label of the pool"],
-)
+    ids=[
+        "notebooks", "notebooks above the guarantee", "training", "servers are not stopped", "no label of the pool",
+        "notebooks that may be stopped", "training that is not", "priority by label", "an unknown priority",
+        "an unknown priority within the guarantee", "a namespace of no team",
+    ],
+)  # fmt: skip
 def test_kai_lends_nothing_to_what_it_does_not_stop(given: JsonDict, wanted: list[Any]) -> None:
     assert keys(said(planned("kai", teams=KAI_TEAMS), queued("kai", **given))) == wanted
 
 
-@pytest.mark.parametrize(("annotation", "pods", "wanted"), [("0.5", 4, []), ("0.5", 5, [WAITS]), ("0.6", 3, [])])
-def test_kai_counts_a_part_of_a_gpu_as_that_part(annotation: str, pods: int, wanted: list[Any]) -> None:
+INVALID, TOO_MANY = ("invalid", Level.UNFIT), ("too-many-units", Level.UNFIT)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "devices", "pods", "wanted"),
+    [
+        ("0.5", "1", 4, []),
+        ("0.5", "1", 5, [WAITS]),
+        ("0.6", "1", 3, []),
+        ("1.5", "1", 1, [INVALID]),
+        ("1", "1", 1, [INVALID]),
+        ("half", "1", 1, [INVALID]),
+        ("0.5", "2", 1, [TOO_MANY]),
+    ],
+)
+def test_kai_counts_a_part_of_a_gpu_as_that_part(annotation: str, devices: str, pods: int, wanted: list[Any]) -> None:
     text = (EXAMPLES / "Pulumi.kai.yaml").read_text(encoding="utf-8")
     config = {key.removeprefix("gpupools:"): value for key, value in yaml.safe_load(text)["config"].items()}
     pool = {key: value for key, value in config["pools"]["halves"].items() if key != "clusters"}
     teams = {"research": {"namespaces": ["research"], "guarantee": {"halves": 2}}}
     made = planned("kai", teams=teams, pools={"halves": {**pool, "nodes": {"max": 4}}})
     pod = {"labels": {QUEUE: "research.halves", "gpupools/pool": "halves"}, "annotations": {"gpu-fraction": annotation}}
+    pod["annotations"] |= {"gpu-fraction-num-devices": devices} if devices != "1" else {}
 
     assert keys(said(made, queued("kai", pods=pods, gang=pods, gpus=0, pool="halves", pod=pod), "halves")) == wanted
 
