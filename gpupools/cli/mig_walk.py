@@ -131,11 +131,16 @@ class _Failed(Exception):
 
 _LOSSES = {
     "--force": ("pods without a controller", "has no controller and would not come back"),
-    "--delete-emptydir-data": ("pods with an emptyDir", "would lose the data of its emptyDir"),
+    "--delete-emptydir-data": ("pods with an emptyDir or ephemeral volume", "would lose the data of its volumes"),
     "--evict-jobs": ("pods of Jobs and other controllers that work towards an end", "would lose the work it has done"),
 }
 """By flag, the pods that it allows to evict and what they lose. The first two names and what they mean are of kubectl
 drain, which evicts pods of Jobs without a word: https://github.com/kubernetes/kubectl/blob/master/pkg/drain/filters.go"""
+_LOST_VOLUMES = {"emptyDir", "ephemeral"}
+"""They end with the pod: https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/."""
+_STAYING = ("DaemonSet", "Node", "ClusterPolicy")
+"""Controllers of pods that a drain leaves: a node controls its static pods, and a ClusterPolicy the validators that the
+GPU Operator runs after each cut (https://github.com/NVIDIA/gpu-operator/blob/main/cmd/nvidia-validator/main.go)."""
 _REPLACED = ("ReplicaSet", "ReplicationController", "StatefulSet")
 """Controllers whose pods serve, and do not work towards an end."""
 _FAILURES = (_Failed, PermissionError, live_cluster.Unreachable)
@@ -204,7 +209,9 @@ class _Walk:
             owner = _controller(pod)
             kind = owner.get("kind")
             is_lost = {"--force": not owner, "--evict-jobs": kind is not None and kind not in _REPLACED}
-            is_lost["--delete-emptydir-data"] = any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ())
+            is_lost["--delete-emptydir-data"] = any(
+                _LOST_VOLUMES & volume.keys() for volume in pod["spec"].get("volumes") or ()
+            )
             for flag in (option for option in self.refused if is_lost[option]):
                 by = f" of {kind} {owner.get('name')}" if owner else ""
                 yield f"{name}: {full_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
@@ -300,13 +307,15 @@ class _Walk:
         for pod in (item for item in pods if not item["metadata"].get("deletionTimestamp")):
             meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
-            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+            # A StatefulSet may have another pod of this name on another node by now.
+            options = {"preconditions": {"uid": pod["metadata"]["uid"]}}
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta, "deleteOptions": options}
             try:
                 self.api.request(path, method="POST", body=body)
             except live_cluster.Unreachable as error:
-                if not error.may_pass:
+                if not error.may_pass and "answers 409" not in str(error):
                     raise
-                # A disruption budget, which the answer names, may refuse for now.
+                # A disruption budget, which the answer names, may refuse for now; 409 says that this pod is gone.
                 self.blocked[name].append(f"{full_name(pod)} stays: {error}")
         for reason in self.blocked[name]:
             if reason not in before:
@@ -326,7 +335,7 @@ class _Walk:
         return [
             pod
             for pod in self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
-            if _controller(pod).get("kind") not in ("DaemonSet", "Node")  # a node controls its static pods
+            if _controller(pod).get("kind") not in _STAYING
             and pod["status"].get("phase") not in ("Succeeded", "Failed")
         ]
 

@@ -13,7 +13,7 @@ from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.ready import live_cluster
 from gpupools.ready.kubeconfig import Context
 
-DAEMON_SET = {"kind": "DaemonSet", "name": "agent", "controller": True}
+STAYING = [{"kind": kind, "name": "agent", "controller": True} for kind in ("DaemonSet", "Node", "ClusterPolicy")]
 OLD, NEW = "a100-80gb-all-1g.10gb", "a100-80gb-all-2g.20gb"
 
 
@@ -47,6 +47,9 @@ class Api(live_cluster.ClusterApi):
         labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}
         status = {"allocatable": {"nvidia.com/gpu": "56"}}
         return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}, "spec": {}, "status": status}
+
+    def _uid(self, pod: str) -> str:
+        return f"{pod}-on-{self.pods.get(pod)}"
 
     def _count(self) -> None:
         if self.requests == self.kill_at:
@@ -82,11 +85,12 @@ class Api(live_cluster.ClusterApi):
             node = query["fieldSelector"].partition("=")[2]
             for pod in [pod for pod, where in self.pods.items() if where == node]:
                 owners = [] if pod == self.bare else [{"kind": self.owner, "name": "web", "controller": True}]
-                meta = {"name": pod, "namespace": "web", "ownerReferences": owners}
+                meta = {"name": pod, "namespace": "web", "uid": self._uid(pod), "ownerReferences": owners}
                 own: dict[str, Any] = {"nodeName": node, "volumes": self.volumes}
                 yield {"metadata": meta, "spec": own, "status": {"phase": "Running"}}
-            meta = {"name": f"agent-{node}", "namespace": "web", "ownerReferences": [DAEMON_SET]}
-            yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
+            for owner in STAYING:
+                meta = {"name": f"agent-{node}", "namespace": "web", "uid": "agent", "ownerReferences": [owner]}
+                yield {"metadata": meta, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
 
     def _request(self, path: str, query: Any, method: str, body: Any) -> Any:
         self._count()
@@ -94,6 +98,8 @@ class Api(live_cluster.ClusterApi):
             return list(self._listed(path, query))
         if path.endswith("/eviction"):
             pod = body["metadata"]["name"]
+            if body["deleteOptions"]["preconditions"]["uid"] != self._uid(pod):
+                raise live_cluster.Unreachable("api.example.com answers 409: the UID in the precondition")
             if sum(not node for node in self.pods.values()) >= self.budget:
                 raise live_cluster.Unreachable("429 budget", may_pass=True)
             self.pods[pod] = ""
@@ -260,6 +266,12 @@ def test_a_budget_that_never_allows_an_eviction_ends_the_walk(walk: Any, capsys:
             "--delete-emptydir-data",
             "web/p0 of StatefulSet web would lose",
         ),
+        (
+            "StatefulSet",
+            [{"name": "x", "ephemeral": {"volumeClaimTemplate": {}}}],
+            "--delete-emptydir-data",
+            "web/p0 of StatefulSet web would lose the data of its volumes",
+        ),
     ],
 )
 def test_what_an_eviction_loses_needs_its_flag(
@@ -287,6 +299,8 @@ class Changing(Api):
         self.happens = happens
 
     def _request(self, path: str, query: Any, method: str, body: Any) -> Any:
+        if path.endswith("/eviction") and self.happens == "moved":
+            self.pods["p0"], self.happens = "n4", ""
         found = super()._request(path, query, method, body)
         if path.endswith("/eviction") and self.happens == "bare":
             self.pods["late"], self.bare = "n1", "late"
@@ -318,6 +332,16 @@ def test_a_node_that_joins_gets_the_layout_too_and_one_that_leaves_ends_nothing(
         assert walk(api, "--yes") == 0
         assert len(api.nodes) == (6 if happens == "joins" else 4)
         assert_done(api)
+
+
+def test_a_pod_that_came_again_on_another_node_is_not_evicted_there(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = Changing("moved")
+
+    assert walk(api, "--yes") == 0
+    assert "n0: web/p0 stays: api.example.com answers 409: the UID in the precondition\n" in capsys.readouterr().err
+    assert_done(api)
 
 
 class Failing(Api):
