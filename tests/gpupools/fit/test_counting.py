@@ -1,5 +1,6 @@
 """Nodes, left-over units, price and quota of workloads."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def test_groups_start_one_by_one(plan: StackPlan) -> None:
     assert (reason.level, reason.text) == (Level.FITS, "2 of 3 groups run at once on at most 4 nodes")
 
 
-def replicas(pool: str = "big", /, **roles: tuple[int, int]) -> JsonDict:
+def replicas(roles: Mapping[str, tuple[int, int]], pool: str = "big") -> JsonDict:
     made = {
         role: {"replicas": pods, "template": {"spec": template(gpus, pool)}} for role, (pods, gpus) in roles.items()
     }
@@ -143,7 +144,7 @@ def replicas(pool: str = "big", /, **roles: tuple[int, int]) -> JsonDict:
 def test_templates_of_a_workload_share_nodes(
     plan: StackPlan, roles: dict[str, tuple[int, int]], nodes: int, left: int
 ) -> None:
-    found = need(plan, replicas(**roles))
+    found = need(plan, replicas(roles))
 
     assert (found.nodes, found.left[0].left, found.reasons) == (nodes, left, ())
     assert found.is_approximate
@@ -151,7 +152,7 @@ def test_templates_of_a_workload_share_nodes(
 
 
 def test_a_template_that_fits_another_pool_is_not_counted(plan: StackPlan) -> None:
-    manifest = replicas(Master=(1, 8), Worker=(4, 8))
+    manifest = replicas({"Master": (1, 8), "Worker": (4, 8)})
     manifest["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["nodeSelector"] = {"gpupools/pool": "none"}
     work = read(manifest)
     (offer, _) = offers(plan)
@@ -219,7 +220,7 @@ def test_hami_shares_a_gpu_by_memory_and_cores(limits: dict[str, int], per_node:
         (job(6, 8, gang=6, pool=""), None, "some-run", "4 of 6 pods run on this step at once, and 2 on others", (4, 2)),
         (job(6, 8, pool=""), None, "some-run", "4 of 6 pods run on this step at once, and 2 on others of big", (4, 2)),
         (job(9, 8, pool=""), None, "some-run", "4 of 9 pods run on this step at once, and 4 on others of big", (4, 4)),
-        (replicas("", Master=(1, 2), Worker=(5, 6)), None, "some-run", "5 of 6 pods run on this step at once", (4, 1)),
+        (replicas({"Master": (1, 2), "Worker": (5, 6)}, ""), None, "some-run", "5 of 6 pods run on this step", (4, 1)),
         (job(9, 8, gang=9, pool=""), None, "above-max", "need 9 nodes, and nodes.max is 4; other steps of big", ()),
         (job(6, 8, gang=6, pool="big-1"), None, "above-max", "which need 6 nodes, and nodes.max is 4", ()),
         # Kueue gives all pods of a template one flavor.
