@@ -21,10 +21,11 @@ from pydantic_core import core_schema
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.mig import profiles
-from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Effect
+from gpupools.common.taints import Effect
 from gpupools.plan.order import MOST_STEPS
 from gpupools.providers import clouds
 from gpupools.spec.models import Cluster, Late, StackPool
+from gpupools.spec.software_spec import TextForm
 from gpupools.spec.teams import Team
 from gpupools.stackfile.steps import FORMER, LISTS
 from tooling.write_docs import STEPS_TEXT, meaning
@@ -58,20 +59,13 @@ _TOGETHER: Mapping[str, Sequence[tuple[str, str]]] = {
     for each in ("Eks", "Aks", "Gke")
 }
 _PATTERNS: Mapping[str, str] = {
-    "_label_key": QUALIFIED_NAME.pattern,
-    "_label": QUALIFIED_NAME.pattern,
-    "_label_value": LABEL_VALUE.pattern,
-    "_name": r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?",
-    "_version": r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}",
-    "_kubernetes": r"1\.[1-9][0-9](?:\.[0-9]{1,3})?",
     "_off": "off",
-    "_digest": r"sha256:[0-9a-f]{64}",
     "_absolute": r"~?/.*",
     # Of a region's direction, check knows more.
     "_is_a_region": r"[a-z]{2,4}(?:-[a-z]+){1,2}-[0-9]{1,2}",
     "_is_a_place": r"[a-z]+-[a-z]+[0-9]+(?:-[a-z])?",
 }
-"""What the functions that check a text take."""
+"""What the functions that check a text take, unless they are a `TextForm`."""
 _OTHER_SPELLINGS = (r"^[Ss][Tt][Aa][Nn][Dd][Aa][Rr][Dd]_\w+$", r"^n1-[a-z]+-[0-9]+\+[a-z0-9-]+:[0-9]+$")
 """Instance types that the catalogue writes otherwise, and finds: Azure's in any case, composed N1 machines."""
 
@@ -99,10 +93,11 @@ class _Schema(GenerateJsonSchema):
 
     def function_after_schema(self, schema: core_schema.AfterValidatorFunctionSchema) -> JsonSchemaValue:
         found = super().function_after_schema(schema)
-        name = getattr(schema["function"]["function"], "__name__", "")
+        function = schema["function"]["function"]
+        name = getattr(function, "__name__", "")
         if name == "_text_or_late":
             return dict(_ENCRYPTED)
-        pattern = _PATTERNS.get(name)
+        pattern = function.pattern if isinstance(function, TextForm) else _PATTERNS.get(name)
         return {**found, "pattern": f"^(?:{pattern})$"} if pattern is not None else found
 
     def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:

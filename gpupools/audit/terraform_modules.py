@@ -97,6 +97,8 @@ def _values(row: ModuleRow, pool: Any, given: JsonObject) -> JsonDict:
     pool = defaults | {key: value for key, value in pool.items() if value is not None} if is_known else {}
     if isinstance(tags := given.get("tags"), dict):
         pool["tags"] = tags | (pool.get("tags") or {})
+    if pool.get("ami_id"):  # terraform-aws-eks then sets no ami_type, and EKS calls the image CUSTOM
+        pool["ami_type"] = "CUSTOM"
     values: JsonDict = {}
     for key in row.keys.split():
         ours, _, path = key.partition(":")

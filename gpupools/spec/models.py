@@ -27,7 +27,7 @@ from gpupools.catalog.places import Places, read_places
 from gpupools.common.errors import Path, Problem, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.model import BuiltOnUse, ConsistentModel, StrictModel
-from gpupools.common.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
+from gpupools.common.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint
 from gpupools.spec.identifiers import Form, check_form, texts
 from gpupools.spec.pool_options import (
     Adopt,
@@ -41,7 +41,7 @@ from gpupools.spec.pool_options import (
     Timeouts,
     Upgrade,
 )
-from gpupools.spec.software_spec import LabelKey, LabelValue, RuntimeSpec, Trust
+from gpupools.spec.software_spec import LabelKey, LabelValue, RuntimeSpec, Trust, written_taint
 
 
 class Late:
@@ -654,12 +654,8 @@ def _fraction(value: object) -> object:
 Gpus = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str)]
 
 
-def _extra_taint(value: object) -> object:
-    if isinstance(value, Taint):
-        return value
-    if not isinstance(value, str):
-        raise ValueError(f"got {shown(value)}; write a taint as text, e.g. 'team=vision:NoSchedule'")
-    taint = parse_taint(value)
+def _extra_taint(value: object) -> Taint:
+    taint = written_taint(value)
     if taint.key == GPU_TAINT.key and taint.effect == GPU_TAINT.effect and taint != GPU_TAINT:
         raise ValueError(
             f"every GPU pool has the taint {GPU_TAINT}, and a node has one taint per key and effect; remove this one,"
@@ -678,18 +674,14 @@ def _distinct(taints: list[Taint]) -> list[Taint]:
     return taints
 
 
-_KEY_FIX = "use a qualified name such as 'example.com/team'"
-_VALUE_FIX = "use at most 63 letters, digits, '-', '_' and '.'"
-
-
 def label_problems(key: str, value: object) -> Iterator[tuple[str, str]]:
     """Yield the problems of a node label, each with its fix."""
     if not QUALIFIED_NAME.fullmatch(key):
-        yield f"{shown(key)} is not a valid label key", _KEY_FIX
+        yield f"{shown(key)} is not a valid label key", "use a qualified name such as 'example.com/team'"
     if not isinstance(value, str):
         yield f"got {shown(value)}, but a label value is text", "write it in quotes"
     elif not LABEL_VALUE.fullmatch(value):
-        yield f"{shown(value)} is not a valid label value", _VALUE_FIX
+        yield f"{shown(value)} is not a valid label value", "use at most 63 letters, digits, '-', '_' and '.'"
 
 
 def contradiction(given: Mapping[str, object]) -> str | None:

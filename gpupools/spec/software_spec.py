@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
@@ -42,35 +42,36 @@ VOLCANO_WORDS: tuple[_VolcanoWord, ...] = get_args(_VolcanoWord)
 VolcanoWord = Annotated[_VolcanoWord, Field(description="What Volcano's scheduler does.")]
 
 
-def _label(key: str) -> str:
-    if not QUALIFIED_NAME.fullmatch(key):
-        raise ValueError(f"{shown(key)} is not a valid label key; use a qualified name such as 'example.com/team'")
-    return key
+class TextForm(NamedTuple):
+    """A check of text, by its pattern."""
+
+    pattern: str
+    wrong: str
+    """What another text is not; then the fix."""
+
+    def __call__(self, text: str) -> str:
+        """Return a text of this form; raise ValueError for another one."""
+        if not re.fullmatch(self.pattern, text):
+            raise ValueError(f"{shown(text)} is not {self.wrong}")
+        return text
 
 
-def _label_value(text: str) -> str:
-    if not LABEL_VALUE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a valid label value; use at most 63 letters, digits, '-', '_' and '.'")
-    return text
-
-
-LabelKey = Annotated[str, AfterValidator(_label)]
-LabelValue = Annotated[str, AfterValidator(_label_value)]
+_LABEL_KEY = TextForm(QUALIFIED_NAME.pattern, "a valid label key; use a qualified name such as 'example.com/team'")
+_LABEL_VALUE = TextForm(LABEL_VALUE.pattern, "a valid label value; use at most 63 letters, digits, '-', '_' and '.'")
+LabelKey = Annotated[str, AfterValidator(_LABEL_KEY)]
+LabelValue = Annotated[str, AfterValidator(_LABEL_VALUE)]
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
 _NAME = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 
-
-def _name(text: str) -> str:
-    if not re.fullmatch(_NAME, text):
-        raise ValueError(f"{shown(text)} is not a valid name; use at most 63 lower-case letters, digits and '-'")
-    return text
-
-
-def _version(text: str) -> str:
-    if not re.fullmatch(r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", text):
-        raise ValueError(f"{shown(text)} is not an exact version; write three numbers such as '26.7.0'")
-    return text
+_VERSION = TextForm(r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "an exact version; write three numbers such as '26.7.0'")
+_KUBERNETES = TextForm(r"1\.[1-9][0-9](?:\.[0-9]{1,3})?", "a Kubernetes version; write for example '1.34'")
+_DIGEST = TextForm(r"sha256:[0-9a-f]{64}", "a digest; write 'sha256:' and 64 hexadecimal digits")
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
+_SECRET_NAME = TextForm(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    "a valid Secret name; use lower-case letters, digits, '-' and '.'",
+)
 
 
 # References with a host, as opposed to paths on Docker Hub: https://github.com/distribution/reference, normalize.go.
@@ -109,25 +110,13 @@ def _chart_source(text: str) -> str:
     return text
 
 
-def _cpu_taint(value: object) -> Taint:
+def written_taint(value: object) -> Taint:
+    """Return a taint of a stack file; raise ValueError for anything but its text."""
     if isinstance(value, Taint):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"got {shown(value)}; write a taint as text, e.g. 'CriticalAddonsOnly=true:NoSchedule'")
+        raise ValueError(f"got {shown(value)}; write a taint as text, e.g. 'team=vision:NoSchedule'")
     return parse_taint(value)
-
-
-def _secret_name(text: str) -> str:
-    # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
-    if len(text) > 253 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", text):
-        raise ValueError(f"{shown(text)} is not a valid Secret name; use lower-case letters, digits, '-' and '.'")
-    return text
-
-
-def _digest(text: str) -> str:
-    if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
-        raise ValueError(f"{shown(text)} is not a digest; write 'sha256:' and 64 hexadecimal digits")
-    return text
 
 
 def _off(text: str) -> str:
@@ -136,13 +125,9 @@ def _off(text: str) -> str:
     return text
 
 
-def _kubernetes(text: str) -> str:
-    if not re.fullmatch(r"1\.[1-9][0-9](?:\.[0-9]{1,3})?", text):
-        raise ValueError(f"{shown(text)} is not a Kubernetes version; write for example '1.34'")
-    return text
-
-
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[
+    str, AfterValidator(TextForm(_NAME, "a valid name; use at most 63 lower-case letters, digits and '-'"))
+]
 """A DNS label, such as a namespace or a team."""
 
 
@@ -213,6 +198,8 @@ class ExistingRdmaPlugin(ExistingSoftware):
 
 
 def _software_from_name(value: object) -> object:
+    if str(value).casefold() in ("yes", "no", "on", "off", "true", "false", "none"):
+        raise ValueError(f"got {shown(value)}; write the name of the software, or remove the key if there is none")
     return {"name": value} if isinstance(value, str) else value
 
 
@@ -284,7 +271,7 @@ class RuntimeSpec(ConsistentModel):
     """
     spread: list[Name] = Field(default=[], max_length=500)
     """KAI: pools on whose nodes it spreads pods. On other pools it fills nodes one by one."""
-    kubernetes: Annotated[str, AfterValidator(_kubernetes)] | None = None
+    kubernetes: Annotated[str, AfterValidator(_KUBERNETES)] | None = None
     """Kubernetes version of the cluster as text (`'1.34'`), to check the minimum versions of the software."""
     metrics: bool | None = None
     """DCGM exporter on all pools (true) or none (false). Default: on pools for which software is installed anyway."""
@@ -330,14 +317,14 @@ class RuntimeSpec(ConsistentModel):
     """Let the GPU Operator upgrade the driver on running nodes one by one, which stops the GPU pods of each node. With
     false, a node gets the new driver when its driver pod is deleted or the node is recreated. Default: true if the
     operator installs the driver."""
-    cpu_taints: list[Annotated[Taint, BeforeValidator(_cpu_taint)]] = Field(default=[], max_length=16)
+    cpu_taints: list[Annotated[Taint, BeforeValidator(written_taint)]] = Field(default=[], max_length=16)
     """Taints of CPU nodes on which the charts' controllers and hook jobs may run, e.g. of AKS system pools.
 
     Default: the GPU Operator requires a CPU node without taints.
     """
     critical_pods: int | None = Field(default=None, ge=10, le=100_000)
     """GKE: maximum system-critical pods per namespace. Default: what the maximum size of the pools requires."""
-    versions: dict[ChartName, Annotated[str, AfterValidator(_version)]] = {}
+    versions: dict[ChartName, Annotated[str, AfterValidator(_VERSION)]] = {}
     """Chart versions instead of the pinned ones. They and all they install must meet the minimum secure versions: an
     older version is rejected, and `check` warns about a newer version that this release does not know."""
     registry: Annotated[str, AfterValidator(_registry)] | None = None
@@ -345,7 +332,7 @@ class RuntimeSpec(ConsistentModel):
 
     `nvcr.io/nvidia/driver` is then pulled as `<registry>/nvidia/driver`. `gpupools images` lists all images.
     """
-    pull_secrets: list[Annotated[str, AfterValidator(_secret_name)]] = Field(default=[], max_length=8)
+    pull_secrets: list[Annotated[str, AfterValidator(_SECRET_NAME)]] = Field(default=[], max_length=8)
     """Secrets of type `kubernetes.io/dockerconfigjson` with the registry's login, in all namespaces of the software.
 
     Not needed if nodes authenticate themselves (ECR on EKS, attached registry on AKS, Artifact Registry on GKE).
@@ -354,7 +341,7 @@ class RuntimeSpec(ConsistentModel):
     """Source of a chart instead of its publisher's: `oci://<host>/<path>/<chart>`, or `https://` of a repository."""
     digests: Annotated[
         Annotated[str, AfterValidator(_off), Tag("<text>")]
-        | Annotated[dict[str, Annotated[str, AfterValidator(_digest)]], Tag("<map>")],
+        | Annotated[dict[str, Annotated[str, AfterValidator(_DIGEST)]], Tag("<map>")],
         Discriminator(lambda value: "<text>" if isinstance(value, str) else "<map>"),
     ] = {}
     """Digests to pull instead of tags: image as `gpupools images` lists it → digest. Images whose digest gpupools knows

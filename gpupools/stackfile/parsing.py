@@ -100,8 +100,11 @@ def _as_map(kinds: Iterable[Any], given: object) -> str:
             return f"write {{{', '.join([f'mode: {given}', *needed, *(['…'] if more else [])])}}}{more}"
     keys = sorted({key for model in found for key in model.model_fields})
     if len(keys) > _MOST_KEYS:
-        fields = {key: model.model_fields[key] for model in found for key in model.model_fields}
-        return f"write a map with at least {' and '.join(key for key in keys if fields[key].is_required())}"
+        fields = {key: field for model in found for key, field in model.model_fields.items()}
+        required = " and ".join(key for key in keys if fields[key].is_required())
+        return (
+            f"write a map with at least {required}" if required else f"write a map, such as {{{next(iter(fields))}: …}}"
+        )
     return f"write a map with {', '.join(keys)}" if keys else "write a map"
 
 
@@ -177,14 +180,14 @@ def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> P
 _FIXES = {
     "greater_than_equal": "use {ge} or more",
     "less_than_equal": "use {le} or less",
-    "int_type": "write an integer without quotes",
+    "int_type": "write an integer, without quotes or unit",
     "int_from_float": "write an integer",
     "float_type": "write a number without quotes",
     "greater_than": "use more than {gt:g}",
     "finite_number": "write a finite number",
     "int_parsing": "write an integer",
     "bool_type": "write true or false",
-    "string_type": "write text",
+    "string_type": "write text, in quotes",
     "string_too_short": "write at least {min_length} character(s)",
     "list_type": "write a list",
     "string_too_long": "write at most {max_length} characters",

@@ -191,4 +191,4 @@ def test_a_long_kind_is_told_whole_since_a_reason_names_it(tmp_path: Path) -> No
     (found,) = judged(tmp_path, of_spec(f"{group}/v1", "NodePool")).found
 
     assert found.message.startswith(f"whether '{group}/NodePool' creates GPU nodes")
-    assert "{waivers: [{resource: 'NodePool/" in found.message
+    assert "{node-pools-understood: {waivers: [{resource: 'NodePool/" in found.message

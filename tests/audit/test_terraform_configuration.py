@@ -279,6 +279,18 @@ def test_three_registry_modules_are_read_by_one_table(
     assert said is None or said in found[0]
 
 
+PLUGIN = 'resource "helm_release" "plugin" {\n  chart = "nvidia-device-plugin"\n  version = "0.20.0"\n}\n'
+
+
+# aws-samples/aws-do-eks wd/conf/terraform/eks-p5/main.tf
+@pytest.mark.parametrize(("image", "is_said"), [("", True), (", ami_id = data.aws_ami.gpu.id", False)])
+def test_a_driver_may_be_in_an_image_of_ones_own(tmp_path: Path, run: Run, image: str, is_said: bool) -> None:
+    text = eks(f'instance_types = ["p5.48xlarge"], taints = {TAINTS}{image}', version="~> 19.12") + PLUGIN
+    (tmp_path / "main.tf").write_text(text)
+
+    assert ("nothing installs a GPU driver" in run("policy", tmp_path)[1]) is is_said
+
+
 @pytest.mark.parametrize("block", ['resource "a" {}', "resource {}", "variable {}", 'locals "x" {}', "module {}"])
 def test_a_block_without_its_names_is_no_crash(judged: Callable[..., list[str]], block: str) -> None:
     assert len(judged(f"{block}\n" + group("pool", '["g6.xlarge"]'))) == 1

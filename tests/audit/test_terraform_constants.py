@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpupools.audit.judging import FileReport, judge_file
-from gpupools.policies.policy_config import Config
+from gpupools.policies.policy_config import Config, config_problems
 
 CLASS = """\
 apiVersion: karpenter.k8s.aws/v1
@@ -109,7 +110,11 @@ def test_fields_that_the_provider_ignores_stay_unknown(tmp_path: Path) -> None:
 def test_the_suggested_waiver_names_the_resource(tmp_path: Path) -> None:
     (found,) = judged(tmp_path, "local.body").found
 
-    assert "{waivers: [{resource: 'kubectl_manifest.gpu', reason: …, owner: …, expires: …}]}" in found.message
+    waiver = "{resource: 'kubectl_manifest.gpu', reason: …, owner: …, expires: …}"
+    suggested = f"{{node-pools-understood: {{waivers: [{waiver}]}}}}"
+    assert suggested in found.message
+    filled = suggested.replace("expires: …", "expires: '2027-01-31'").replace("…", "an answer of a person")
+    assert config_problems(yaml.safe_load(filled)) == []
     assert "reasons" not in found.message
 
 

@@ -137,7 +137,7 @@ config:
     assert said == [
         "10: pools.a.trust: got team and namespaces; set one of team, namespaces and waiver",
         "12: pools.a.adopt.launch_template.id: got 'template-1', which is not a launch template ID; " + AN_ID,
-        "12: pools.a.adopt.launch_template.version: got 'latest'; write an integer without quotes",
+        "12: pools.a.adopt.launch_template.version: got 'latest'; write an integer, without quotes or unit",
         "12: pools.a.adopt.launch_template.nmae: unknown key; known: id, version",
         "13: pools.a.adopt.nam: unknown key; did you mean 'name'?",
         "19: pools.b.labels.gpupools/trust: gpupools/trust follows from software, sharing and trust; leave it out",
@@ -389,7 +389,7 @@ NO_LIST = "write one value, or a map of inputs"
         ("{clusters: [train], gpu: T4, nodes: {fixed: 0}}", "nodes.fixed: got 0; use 1 or more"),
         (
             "{clusters: [train], gpu: T4, nodes: {fixed: two}}",
-            "nodes.fixed: got 'two'; write an integer without quotes",
+            "nodes.fixed: got 'two'; write an integer, without quotes or unit",
         ),
         (
             "{clusters: [train], gpu: T4, nodes: {max: 1}, image: {family: Bottlerocket}}",

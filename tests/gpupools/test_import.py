@@ -206,6 +206,31 @@ def test_a_terraform_state_is_read_and_its_pools_without_gpus_are_left(
     assert {key: pool["nodes"] for key, pool in written.items()} == {"gpu": {"fixed": 2}}
 
 
+# The pool of CPU nodes that every cluster has, in gcloud container node-pools list and az aks nodepool list.
+CPU_POOLS: dict[str, dict[str, Any]] = {
+    "gcp": {"config": {"machineType": "e2-medium", "diskSizeGb": 100, "imageType": "COS_CONTAINERD"}},
+    "azure": {"vmSize": "Standard_D4s_v5", "mode": "System", "gpuProfile": None, "gpuInstanceProfile": None},
+}
+
+
+@pytest.mark.parametrize("kind", CPU_POOLS)
+def test_the_pools_without_gpus_of_a_list_are_left(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = dict(some(kind).described)
+    place = "selfLink" if kind == "gcp" else "id"
+    cpu = {**pool, "name": "default", place: re.sub(r"[^/]+$", "default", pool[place]), **CPU_POOLS[kind]}
+    (tmp_path / "list.json").write_text(json.dumps([cpu, pool]), encoding="utf-8")
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", str(tmp_path / "list.json"), "--out", str(out), *SERVED]) == 0
+    (written,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
+    assert written["adopt"]["name"] == pool["name"]
+    out.unlink()
+    said = refused(capsys, out, *given(tmp_path, cpu))
+    assert "none of the files has a node pool with GPUs" in said
+
+
 def test_a_pool_without_a_limit_of_pods_keeps_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     described = {key: value for key, value in some("gcp").described.items() if key != "maxPodsConstraint"}
     out = tmp_path / "Pulumi.moved.yaml"

@@ -55,6 +55,11 @@ def test_levels_may_be_raised_and_rules_configured(document: dict[str, Any]) -> 
         pytest.param(
             {"gpu-pool-taint": "mandatory"}, "is not a policy of this pack; did you mean 'gpu-pool-tainted'", id="name"
         ),
+        pytest.param(
+            {"waivers": []},
+            "waivers: is not a policy of this pack; write it below the rule that it waives",
+            id="waivers without their rule",
+        ),
         pytest.param({"gpu-pool-tainted": 1}, "gpu-pool-tainted: got 1; write a level", id="a number"),
         pytest.param(
             {"gpu-pool-tainted": "severe"}, "got 'severe'; use one of: disabled, advisory, mandatory", id="level"

@@ -80,7 +80,9 @@ def _policy_problems(name: str, value: object, document: Mapping[Any, Any]) -> I
         yield Problem((name,), f"is now part of {new}", f"move its keys and waivers to {new}")
         return
     if name not in _RULES and name not in ADVISORY_ONLY:
-        yield Problem((name,), "is not a policy of this pack", nearest(name, ("all", *_RULES, *ADVISORY_ONLY)))
+        fix = "write it below the rule that it waives" if name == waivers.KEY else ""
+        fix = fix or nearest(name, ("all", *_RULES, *ADVISORY_ONLY))
+        yield Problem((name,), "is not a policy of this pack", fix)
         return
     if isinstance(value, str):
         yield from _level_problems((name,), name, value)

@@ -36,8 +36,9 @@ def _findings(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Fin
             urn,
             Finding(
                 what=f"whether {kind} creates GPU nodes without a taint cannot be verified: {unread.why}",
-                fix="check what it creates, or accept this resource in the policy configuration: {waivers: [{resource: "
-                f"{shown(urn, most=_MAX_ADDRESS_LENGTH)}, reason: …, owner: …, expires: …}}]}}",
+                fix="check what it creates, or accept this resource in the policy configuration: "
+                f"{{node-pools-understood: {{waivers: [{{resource: {shown(urn, most=_MAX_ADDRESS_LENGTH)}, "
+                "reason: …, owner: …, expires: …}]}}",
                 source=unread.source,
                 unverified=True,
                 needs_fix=True,

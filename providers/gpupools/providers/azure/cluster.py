@@ -76,7 +76,7 @@ class AksCluster(ReachableCluster):
             "https://learn.microsoft.com/azure/aks/faq#why-are-two-resource-groups-created-with-aks",
         ),
         "subscription_id": pattern(
-            _ID, "write the id of the subscription, not its name: 32 hexadecimal digits", _NAMES
+            _ID, "write the id of the subscription, not its name: 32 hexadecimal digits with hyphens", _NAMES
         ),
         "tenant_id": pattern(_ID, "write the tenant's id: 32 hexadecimal digits with hyphens", _NAMES),
         "subnet_id": _resource("Microsoft.Network/virtualNetworks/<network>/subnets/<subnet>"),

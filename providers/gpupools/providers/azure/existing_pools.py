@@ -63,9 +63,14 @@ def _api_case(value: Any) -> Any:
     return {_INNER.get(str(key).casefold(), key): item for key, item in value.items()}
 
 
+def _can_have_gpus(inputs: JsonObject) -> bool:
+    """Return whether a pool has a size of the N series; pools of others, which have no GPUs, are not imported."""
+    return str(inputs.get("vmSize")).casefold().startswith("standard_n")
+
+
 def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
-    if not str(inputs.get("vmSize")).startswith("Standard_N"):
-        return None  # pools without GPUs are not imported; only sizes of the N series have GPUs
+    if not _can_have_gpus(inputs):
+        return None
     if kind == _AZURERM:
         what = "is described by Pulumi's azure provider, which gpupools cannot read"
         raise refuse(inputs.get("name"), what, "describe it with az aks nodepool show")
@@ -179,5 +184,6 @@ EXISTING_POOLS = ExistingPools(
     described=_pool_from_cli,
     declared=_pool_from_state,
     keys=_pool_keys,
+    joined=lambda found, _: found if _can_have_gpus(found.inputs) else None,
     there=_existing_resources,
 )

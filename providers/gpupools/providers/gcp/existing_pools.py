@@ -5,6 +5,7 @@ The names of the REST API: https://docs.cloud.google.com/kubernetes-engine/docs/
 
 import shlex
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.plan.existing_pools import (
@@ -100,9 +101,14 @@ def _node_config(config: JsonObject) -> JsonDict:
     return found
 
 
+def _gpus(inputs: JsonObject) -> Any:
+    """Return the accelerators of a pool; pools without any are not imported."""
+    return mapping(inputs.get("nodeConfig")).get("guestAccelerators") or []
+
+
 def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
-    if kind != NODE_POOL or not mapping(inputs.get("nodeConfig")).get("guestAccelerators"):
-        return None  # pools without GPUs are not imported
+    if kind != NODE_POOL or not _gpus(inputs):
+        return None
     found = text_of(identifier, _ID)
     names = ("project", "location", "cluster", "name")
     project, location, cluster, name = found or [str(inputs.get(key) or "") for key in names]
@@ -116,7 +122,7 @@ def _pool_from_state(kind: str, inputs: JsonObject, identifier: str) -> Found | 
 def _pool_keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs = found.inputs
     config = mapping(inputs.get("nodeConfig"))
-    accelerators = config.get("guestAccelerators") or []
+    accelerators = _gpus(inputs)
     if len(accelerators) != 1:
         raise refuse(found.name, f"has {len(accelerators)} GPU types")
     gpu = accelerators[0]
@@ -238,5 +244,6 @@ EXISTING_POOLS = ExistingPools(
     described=_pool_from_cli,
     declared=_pool_from_state,
     keys=_pool_keys,
+    joined=lambda found, _: found if _gpus(found.inputs) else None,
     there=_existing_resources,
 )
