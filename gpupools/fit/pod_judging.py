@@ -55,7 +55,11 @@ class Case:
         reasons: list[Reason] = []
         for entry in maps(self.template.spec.get("resourceClaims")):
             kind = "ResourceClaim" if entry.get("resourceClaimName") else _TEMPLATE
-            name = str(entry.get("resourceClaimName") or entry.get("resourceClaimTemplateName"))
+            name = entry.get("resourceClaimName") or entry.get("resourceClaimTemplateName")
+            if not name:
+                text = f"names no claim in resourceClaims {shown(entry.get('name'))}, which the API server rejects"
+                reasons.append(Reason("invalid", f"{text}; set resourceClaimTemplateName"))
+                continue
             pools = self.context.plan.pools if kind == _TEMPLATE else ()
             own = next((each[name] for each in map(_templates, pools) if name in each), None)
             devices = self.context.manifests.claims.get((kind, self.workload.namespace, name), own)
@@ -72,10 +76,14 @@ class Case:
                     text = f"{kind} {name} claims devices of {classes}, and the pool offers {has}"
                     reasons.append(Reason("claim", text))
                     continue
-                if known[0].get("selectors"):
-                    reasons.append(Reason("claim-selector", f"{kind} {name} selects devices by a CEL expression"))
-                count = known[0].get("count")
-                wanted[known[0]["deviceClassName"]] += count if isinstance(count, int) else 1
+                if known[0].get("selectors") or (devices or {}).get("constraints"):
+                    reasons.append(
+                        Reason("claim-selector", f"{kind} {name} selects devices by expression or constraint")
+                    )
+                device_class, count = known[0]["deviceClassName"], known[0].get("count")
+                if known[0].get("allocationMode") == "All":
+                    count = self.offer.devices[device_class]
+                wanted[device_class] += count if isinstance(count, int) else 1
         for device_class, number in wanted.items():
             offered = self.offer.devices[device_class]
             if offered is not None and number > offered:
@@ -101,7 +109,11 @@ def _taints(case: Case) -> Iterator[Reason]:
     added = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names]
     for taint in untolerated([*case.template.tolerations, *added], case.offer.taints):
         fix = [toleration for toleration in case.pool.pod()["tolerations"] if tolerates([toleration], taint)]
-        yield Reason("taint", f"does not tolerate the taint {taint}", {"tolerations": fix} if fix else {})
+        trust, space = case.pool.trust if taint.key == TRUST_LABEL else None, case.workload.namespace
+        text = f"does not tolerate the taint {taint}"
+        if trust is not None and space not in (trust.namespaces or ()) and _is_inside(case, trust.team) is False:
+            text, fix = f"{text}, and the pool does not trust namespace {space}", []
+        yield Reason("taint", text, {"tolerations": fix} if fix else {})
 
 
 def _resources(case: Case) -> Iterator[Reason]:
@@ -137,7 +149,9 @@ def _resources(case: Case) -> Iterator[Reason]:
 def _units_patch(case: Case) -> JsonDict:
     """Return what asks for one unit of the pool, as its exported pod does."""
     model = case.pool.pod(gpu_only=case.pool.sharing.fractions is None)
-    return _patch(case, model, model["containers"][0], "schedulerName", "resourceClaims")
+    # The API server tolerates only a taint whose key is the requested resource.
+    model["tolerations"] = [each for each in model["tolerations"] if each["key"] != TRUST_LABEL]
+    return _patch(case, model, model["containers"][0], "tolerations", "schedulerName", "resourceClaims")
 
 
 def _patch(case: Case, model: JsonObject, container: JsonObject, *keys: str) -> JsonDict:
@@ -153,13 +167,13 @@ _Requirement = tuple[str, str, Sequence[object]]
 def _selection(case: Case) -> Iterator[Reason]:
     offer = case.offer
     for key, value in mapping(case.template.spec.get("nodeSelector")).items():
-        yield from _unmet([[(str(key), "In", [value])]], offer, {"nodeSelector": {POOL_LABEL: offer.pool.name}})
+        yield from _unmet([[(str(key), "In", [value])]], offer)
     required = at(
         case.template.spec, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     )
     if isinstance(required, list):
         terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in maps(required)]
-        yield from _unmet([list(map(_requirement, term)) for term in terms], offer, {})
+        yield from _unmet([list(map(_requirement, term)) for term in terms], offer)
 
 
 def _requirement(given: JsonObject) -> _Requirement:
@@ -167,7 +181,7 @@ def _requirement(given: JsonObject) -> _Requirement:
     return str(given.get("key")), str(given.get("operator")), values if isinstance(values, list) else []
 
 
-def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer, patch: JsonObject) -> Iterator[Reason]:
+def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer) -> Iterator[Reason]:
     """Yield why a node meets all requirements of no term."""
     answers = [[(each, _meets(*each, offer)) for each in term] for term in terms if term]
     if any(all(is_met is True for _, is_met in term) for term in answers):
@@ -182,11 +196,11 @@ def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer, patch: JsonObj
     is_one = operator == "In" and len(values) == 1
     text = f"selects {key}={values[0]}" if is_one else f"selects {key} {operator} {', '.join(map(str, values))}".strip()
     if open_terms:
-        text = f"{text}, which the cloud or GPU software may write on running nodes; no empty pool has it, so select"
-        yield Reason("unknown-label", f"{text} {POOL_LABEL}", patch)
+        text = f"{text}, which the cloud or GPU software may write on running nodes"
+        yield Reason("unknown-label", f"{text}; select {POOL_LABEL}={offer.pool.name} instead")
     else:
         has = f"has {key}={offer.labels[key]}" if key in offer.labels else "does not have this label"
-        yield Reason("selector", f"{text}, and the pool {has}", patch)
+        yield Reason("selector", f"{text}, and the pool {has}")
 
 
 def _meets(key: str, operator: str, values: Sequence[object], offer: Offer) -> bool | None:
@@ -255,7 +269,9 @@ def _trust(case: Case) -> Iterator[Reason]:
         by_name = [each for each in tolerations if each.get("key")]
         if space in spaces or not tolerates(tolerations, taint):
             continue
-        if policy is not None and not tolerates(by_name, taint) and _passes(case, policy):
+        if policy is not None and not tolerates(by_name, taint) and not case.template.asks_for_gpus:
+            text = "tolerates every taint, and an admission policy rejects it unless it can reach no GPU"
+            yield Reason("admission", text, other_level=Level.UNKNOWN)
             continue
         is_inside, text = _is_inside(case, team), f"tolerates the taint {taint}, is in namespace {space}"
         if is_inside is None:
@@ -277,22 +293,6 @@ def _is_inside(case: Case, team: str | None) -> bool | None:
     if team in teams and space in teams[team].namespaces:
         return True
     return None if labels is None else False
-
-
-def _passes(case: Case, policy: JsonObject) -> bool:
-    """Return whether a pod that tolerates everything is let through: it asks for no GPU, and can reach none."""
-    spec, is_sealed = case.template.spec, True
-    asks = bool(spec.get("resourceClaims")) or str(spec.get("runtimeClassName") or "").startswith("nvidia")
-    asks |= any("cdi.k8s.io/" in key for key in case.template.metadata.get("annotations") or ())
-    for each in [*maps(spec.get("containers")), *maps(spec.get("initContainers"))]:
-        values = [one.get("value") for one in maps(each.get("env")) if one.get("name") == "NVIDIA_VISIBLE_DEVICES"]
-        limits, mounts = at(each, "resources.limits") or {}, maps(each.get("volumeMounts"))
-        asks |= any(name.startswith(("nvidia.com/", "deviceclass.resource.kubernetes.io/")) for name in limits)
-        asks |= any(value != "void" for value in values) or (bool(each.get("envFrom")) and not values)
-        asks |= any("nvidia-container-devices" in str(one.get("mountPath")) for one in mounts)
-        is_sealed &= bool(values) and not at(each, "securityContext.privileged")
-    is_daemon = case.workload.kind == "DaemonSet" and "variables.daemon" in policy["validations"][0]["expression"]
-    return not asks and (is_daemon or is_sealed)
 
 
 def _schedulers(case: Case) -> Iterator[Reason]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupools.fit.offers import Offer, offers
-from gpupools.fit.pod_judging import REASONS, Context, judge
+from gpupools.fit.pod_judging import REASONS, Case, Context, judge
 from gpupools.fit.requests import quantity, requests_of
 from gpupools.fit.workloads import Level, Manifests, PodTemplate, Verdict, Workload
 from gpupools.plan.dra import DEVICE_CLASS
@@ -197,6 +197,59 @@ def test_each_reason_is_given(key: str) -> None:
         Level.UNKNOWN if key.startswith("unknown-") or key in UNKNOWN else Level.FITS if key in NOTED else Level.UNFIT
     )
     assert {each.level for each in found.reasons if each.key == key} == {level}
+
+
+# In the form of github.com/NVIDIA/k8s-dra-driver-gpu demo/specs and GoogleCloudPlatform/kubernetes-engine-samples
+# autoscaling/custom-compute-classes/dra/deployment.yaml.
+GPU_OF_CLASS = {"name": "gpu", "exactly": {"deviceClassName": DEVICE_CLASS}}
+ALL_GPUS = {"exactly": {"deviceClassName": DEVICE_CLASS, "allocationMode": "All"}}
+SAME_PRODUCT = [{"requests": ["gpu"], "matchAttribute": "gpu.nvidia.com/productName"}]
+BY_TEMPLATE = {"resourceClaimTemplateName": "gpus"}
+CLAIMED: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str | None, int]] = {
+    "one": (BY_TEMPLATE, {"requests": [GPU_OF_CLASS]}, None, 1),
+    "all of a node": (BY_TEMPLATE, {"requests": [ALL_GPUS]}, None, 2),
+    "with a constraint": (BY_TEMPLATE, {"requests": [GPU_OF_CLASS], "constraints": SAME_PRODUCT}, "claim-selector", 1),
+    "by a field of an older API": ({"source": BY_TEMPLATE}, {"requests": [GPU_OF_CLASS]}, "invalid", 0),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMED)
+def test_claims_are_read_as_the_api_server_and_the_scheduler_do(name: str) -> None:
+    entry, devices, key, number = CLAIMED[name]
+    offer = OFFERS["serve/claimed"]._replace(devices={DEVICE_CLASS: 2})
+    template = PodTemplate("", None, {}, {**asking(), "resourceClaims": [{"name": "gpu", **entry}]})
+    manifests = Manifests((), {("ResourceClaimTemplate", "jobs", "gpus"): devices})
+    case = Case(Workload("Pod", "x", "jobs", "", 1, {}, (template,)), template, offer, Context(MATRIX, manifests))
+
+    assert ([each.key for each in case.claims[1]], sum(case.claims[0].values())) == ([key] if key else [], number)
+
+
+def test_no_line_to_add_lets_a_namespace_into_a_pool_that_does_not_trust_it() -> None:
+    template = PodTemplate("", None, {}, {"containers": ONE["containers"]})
+    manifests = Manifests((), namespaces={"outside": {}, "inside": {TRUST_LABEL: "research"}})
+    patches = [
+        judge(Workload("Pod", "x", space, "", 1, {}, (template,)), template, offer, Context(MATRIX, manifests)).patch
+        for offer in [OFFERS["serve/plugin-slice"]]
+        for space in ("outside", "inside")
+    ]
+
+    assert patches[0] == {}
+    assert [each["key"] for each in patches[1]["tolerations"]] == [TRUST_LABEL]
+
+
+def test_lines_to_ask_for_another_unit_tolerate_the_taint_that_the_old_one_did() -> None:
+    spec = {"containers": ONE["containers"]}  # for which the API server tolerates nvidia.com/gpu
+    (offer,) = (each for each in OFFERS.values() if each.where == "serve/plugin-mixed")
+    patch = judged(MATRIX, offer, spec).patch
+
+    assert judged(MATRIX, offer, patch).level is Level.FITS
+
+
+def test_no_line_to_add_mends_a_selector() -> None:
+    other = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    found = judged(MATRIX, PLUGIN, {**ONE, "nodeSelector": other})
+
+    assert (keys(found), found.patch) == ({"selector"}, {})
 
 
 UNKNOWN = frozenset({"near-limit", "other-pods", "volume", "claim-selector", "webhook", "gates", "node-name"})
