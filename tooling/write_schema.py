@@ -97,7 +97,7 @@ class _Schema(GenerateJsonSchema):
         name = getattr(function, "__name__", "")
         if name == "_text_or_late":
             return dict(_ENCRYPTED)
-        pattern = function.pattern if isinstance(function, TextForm) else _PATTERNS.get(name)
+        pattern = function.pattern.pattern if isinstance(function, TextForm) else _PATTERNS.get(name)
         return {**found, "pattern": f"^(?:{pattern})$"} if pattern is not None else found
 
     def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:

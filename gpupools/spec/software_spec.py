@@ -45,31 +45,33 @@ VolcanoWord = Annotated[_VolcanoWord, Field(description="What Volcano's schedule
 class TextForm(NamedTuple):
     """A check of text, by its pattern."""
 
-    pattern: str
+    pattern: re.Pattern[str]
     wrong: str
     """What another text is not; then the fix."""
 
     def __call__(self, text: str) -> str:
         """Return a text of this form; raise ValueError for another one."""
-        if not re.fullmatch(self.pattern, text):
+        if not self.pattern.fullmatch(text):
             raise ValueError(f"{shown(text)} is not {self.wrong}")
         return text
 
 
-_LABEL_KEY = TextForm(QUALIFIED_NAME.pattern, "a valid label key; use a qualified name such as 'example.com/team'")
-_LABEL_VALUE = TextForm(LABEL_VALUE.pattern, "a valid label value; use at most 63 letters, digits, '-', '_' and '.'")
+_LABEL_KEY = TextForm(QUALIFIED_NAME, "a valid label key; use a qualified name such as 'example.com/team'")
+_LABEL_VALUE = TextForm(LABEL_VALUE, "a valid label value; use at most 63 letters, digits, '-', '_' and '.'")
 LabelKey = Annotated[str, AfterValidator(_LABEL_KEY)]
 LabelValue = Annotated[str, AfterValidator(_LABEL_VALUE)]
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
-_NAME = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
-_VERSION = TextForm(r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", "an exact version; write three numbers such as '26.7.0'")
-_KUBERNETES = TextForm(r"1\.[1-9][0-9](?:\.[0-9]{1,3})?", "a Kubernetes version; write for example '1.34'")
-_DIGEST = TextForm(r"sha256:[0-9a-f]{64}", "a digest; write 'sha256:' and 64 hexadecimal digits")
+_VERSION = TextForm(
+    re.compile(r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}"), "an exact version; write three numbers such as '26.7.0'"
+)
+_KUBERNETES = TextForm(re.compile(r"1\.[1-9][0-9](?:\.[0-9]{1,3})?"), "a Kubernetes version; write for example '1.34'")
+_DIGEST = TextForm(re.compile(r"sha256:[0-9a-f]{64}"), "a digest; write 'sha256:' and 64 hexadecimal digits")
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
 _SECRET_NAME = TextForm(
-    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+    re.compile(r"(?=.{1,253}$)[a-z0-9]+(-+[a-z0-9]+)*(\.[a-z0-9]+(-+[a-z0-9]+)*)*"),
     "a valid Secret name; use lower-case letters, digits, '-' and '.'",
 )
 
@@ -143,7 +145,7 @@ class ExistingSoftware(StrictModel):
     def namespace(self) -> str:
         """Namespace from the name, if it has one: `kube-system` of `kube-system/nvidia-device-plugin-daemonset`."""
         first, slash, _ = self.name.partition("/")
-        return first if slash and re.fullmatch(_NAME, first) else ""
+        return first if slash and _NAME.fullmatch(first) else ""
 
 
 class ExistingDraDriver(ExistingSoftware):
