@@ -94,7 +94,7 @@ def _live(given: argparse.Namespace, plan: StackPlan) -> int:
         raise _wrong("--cluster", f"the stack has {len(keys)} clusters with pools", fix)
     cluster, pod = plan.stack.clusters[keys[0]], given.pod or ""
     try:
-        api = door.ClusterApi(door.Access(given.kubeconfig, given.context))
+        api = door.ClusterApi(door.Access(given.kubeconfig, given.context, given.stack[0].parent))
         read = live.read_live(api, cluster, clouds()[cluster.cloud], pod)
     except (door.Unreachable, PermissionError) as error:
         role = "bind the role of docs/reference/permissions/cluster-fit.json"

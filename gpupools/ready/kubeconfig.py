@@ -109,7 +109,7 @@ def parsed(content: bytes, about: str) -> JsonDict:
 
 def _content(file: Path, folder: Path) -> bytes:
     """Return the content of a regular file outside the checkout, within the limit."""
-    if {":", ";"} & set(str(file).removeprefix(file.drive)):
+    if {":", ";"} & set(str(file)):
         raise Unreachable(f"{file}: is a list of files, or has : or ; in its name; name one file with --kubeconfig")
     home = os.path.expanduser("~")  # noqa: PTH111 - never raises
     if not Path(home).is_relative_to(folder.resolve()) and is_in_checkout(str(file), folder):

@@ -53,6 +53,8 @@ RETRY_S = 10.0
 """How long a request is repeated that the API answers with 429 or 503."""
 PAUSE_S = 1.0
 """Between requests to an API that does not answer."""
+_LEAST_SECRET = 8
+"""Characters of a credential; a shorter text would be found in many words."""
 _RENEWED = timedelta(minutes=1)
 """How long before its end a token is renewed."""
 
@@ -248,7 +250,10 @@ class ClusterApi:
             return found if is_log else self._object(path, found) if is_object else found
         if status == 404:
             return None
-        message = _one_line(error_text(found))
+        # A server or proxy may repeat the header.
+        secret = headers.get("authorization", "").rpartition(" ")[2]
+        message = error_text(found)
+        message = _one_line(message.replace(secret, "<credential>") if len(secret) >= _LEAST_SECRET else message)
         if status == 403:
             raise PermissionError(message if isinstance(found, dict) else f"{self.host} answers 403: {message}")
         if status == 401:

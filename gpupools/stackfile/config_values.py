@@ -119,12 +119,7 @@ def from_text(key: str, text: str) -> Any:
         Rejected: It is ambiguous JSON. The value is not repeated.
     """
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_each_once,
-            parse_constant=_no_constant,
-            parse_float=lambda number: json_number(float(number)),
-        )
+        value = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant, parse_float=_decimal)
     except UnreadableValueError as error:
         what, _, fix = str(error).partition("; ")
         raise Rejected([Problem((key,), f"is JSON and {what}", fix)]) from None
@@ -144,6 +139,13 @@ def _each_once(pairs: list[tuple[str, Any]]) -> JsonDict:
 
 def _no_constant(_: str) -> None:
     raise UnreadableValueError("contains NaN or Infinity; write a finite number, or text in quotes")
+
+
+def _decimal(text: str) -> int | float:
+    number = float(text)
+    if abs(number) == float("inf"):
+        raise UnreadableValueError("contains a number that is too large; write a smaller one, or text in quotes")
+    return json_number(number)
 
 
 _REWRITTEN = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)? [-+][0-9]{4} \S+"

@@ -36,7 +36,7 @@ def test_text_is_read_as_json_where_it_is_json(text: str, value: object) -> None
     [
         ('{"a": {"token": "hunter2", "token": "x"}}', "is JSON and has a duplicate key in a map"),
         ("[NaN]", "is JSON and contains NaN or Infinity"),
-        ("[1e400]", "is JSON and is a number that is too large"),
+        ("[1e400]", "is JSON and contains a number that is too large"),
         ("[" * 61 + "]" * 61, "holds more than 100000 values, or more than 60 levels of nesting"),
         (json.dumps([1] * 100_001), "holds more than 100000 values, or more than 60 levels of nesting"),
     ],

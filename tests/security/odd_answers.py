@@ -69,6 +69,10 @@ def _pages(items: Callable[[int], list[Any]], changing: bool = True) -> Write:
     return write
 
 
+def _repeats_the_token(to: BaseHTTPRequestHandler) -> None:
+    _answer(401, JSON, json.dumps({"message": f"rejects {to.headers['Authorization']}"}).encode())(to)
+
+
 def _raw(text: bytes, every_s: float = 0) -> Write:
     def write(to: BaseHTTPRequestHandler) -> None:
         while True:
@@ -133,6 +137,7 @@ ODD: dict[str, Write] = {
     "503": _answer(503, "text/html", b"<html>busy</html>", Retry_After="86400"),
     "500-deep": _answer(500, JSON, b"[" * 100000),
     "redirect": _answer(302, "text/html", b"", Location="http://127.0.0.1:1/"),
+    "repeats-the-token": _repeats_the_token,
     "no-http": _raw(b"SSH-2.0-OpenSSH_9.6\r\n"),
     "closes": _raw(b""),
     "endless-headers": _raw(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 100_000),

@@ -108,6 +108,19 @@ def test_no_kubeconfig_of_the_checkout_is_read(
     assert not mark.exists()
 
 
+def test_fit_reads_no_kubeconfig_of_the_checkout_of_its_stack(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, kube = checkout / "mark", checkout / "kube.yaml"
+    kube.write_text(yaml.safe_dump(config(plugin(mark))))
+    monkeypatch.chdir(tmp_path)
+    file = str(stack(checkout, kubeconfig={"path": "/kube"}))
+
+    said = refused(("fit", "--context", "x", "--kubeconfig", str(kube), "--stack", file), capsys)
+    assert "is inside the checkout" in said
+    assert not mark.exists()
+
+
 class Listener(ThreadingHTTPServer):
     """A TLS server that keeps the credentials it gets."""
 

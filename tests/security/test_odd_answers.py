@@ -17,6 +17,7 @@ from tests.gpupools.ready.world import World
 from tests.gpupools.test_mig_walk import FILE as WALK_FILE
 from tests.security.odd_answers import ODD, Odd, Write
 
+TOKEN = "token-of-a-user"
 COMMANDS = ("ready", "policy", "mig walk")
 
 
@@ -32,7 +33,7 @@ def answering(write: Write) -> Iterator[str]:
 
 
 def words(command: str, server: str, folder: Path) -> list[str]:
-    file = write_files(World("train", "whole"), server, folder)
+    file = write_files(World("train", "whole"), server, folder, {"token": TOKEN})
     kube = ["--context", "x", "--kubeconfig", str(folder / "kube" / "config")]
     if command == "policy":
         return ["policy", *kube]
@@ -61,6 +62,7 @@ def test_an_odd_answer_is_one_line(odd: str, command: str, tmp_path: Path, capsy
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert len(err) < 600
     assert "Traceback" not in err
+    assert TOKEN not in err
 
 
 @pytest.mark.slow
