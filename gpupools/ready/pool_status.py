@@ -347,8 +347,10 @@ def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snap
 
 def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:
     """Return the DaemonSet with which the owner brings a component; None if there is none."""
-    named = (found for name, found in snapshot.bringers.items() if is_of(name, promise.daemons[piece]))
-    return next((each for each, brings in named if any(bring.piece == piece for bring in brings)), None)
+    for name, (each, brings) in snapshot.bringers.items():
+        if is_of(name, promise.daemons[piece]) and any(bring.piece == piece for bring in brings):
+            return each
+    return None
 
 
 def _keeps_off(pod: JsonObject, node: JsonObject) -> str:

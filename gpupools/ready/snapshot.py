@@ -130,7 +130,8 @@ def about_of(event: JsonObject) -> tuple[str, str, str]:
     return kind, "" if kind == "Node" else given.get("namespace", ""), given.get("name", "")
 
 
-_LEAVING = tuple(row["name"] for row in data_rows("ready_signals.csv") if row["cause"] == "leaving")
+_TAINTS = [row for row in data_rows("ready_signals.csv") if row["kind"] == "taint"]
+_LEAVING = tuple(row["name"] for row in _TAINTS if row["cause"] == "leaving")
 """Starts of the keys of taints."""
 
 
