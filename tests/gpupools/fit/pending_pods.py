@@ -163,6 +163,11 @@ def cannot_create(kind: str, message: str) -> tuple[Step, ...]:
     return runs(), event(f"{kind} default/job", "FailedCreate", message)
 
 
+def starts_no_node(message: str) -> tuple[Step, ...]:
+    """Two nodes without a free GPU, and the autoscaler's message about the pod."""
+    return (runs(), holds("n1", "n2"), asks(), FULL, event(f"Pod {NAME}", "NotTriggerScaleUp", message))
+
+
 NO_CPU = Refuses("0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available.")
 NO_MATCH = Refuses("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.")
 # https://github.com/kai-scheduler/KAI-Scheduler/issues/2209
@@ -252,13 +257,7 @@ SCRIPTS = (
         "serve/whole",
         "cluster",
         "no-scale-up",
-        (
-            runs(),
-            holds("n1", "n2"),
-            asks(),
-            FULL,
-            event(f"Pod {NAME}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 node(s) had untolerated taint"),
-        ),
+        starts_no_node("pod didn't trigger scale-up: 1 node(s) had untolerated taint"),
         "kubectl -n default describe pod job",
     ),
     Script(
@@ -266,13 +265,7 @@ SCRIPTS = (
         "train/whole",
         "cluster",
         "other-max",
-        (
-            runs(),
-            holds("n1", "n2"),
-            asks(),
-            FULL,
-            event(f"Pod {NAME}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached"),
-        ),
+        starts_no_node("pod didn't trigger scale-up: 1 max node group size reached"),
         "pulumi preview --refresh",
     ),
     Script(
@@ -523,7 +516,7 @@ SCRIPTS = (
         "train/whole",
         "cluster",
         "no-scale-up",
-        (runs(), holds("n1", "n2"), asks(), FULL, event(f"Pod {NAME}", "NotTriggerScaleUp", NO_SCALE_UP)),
+        starts_no_node(NO_SCALE_UP),
         "kubectl -n default describe pod job",
     ),
     Script(
@@ -531,17 +524,7 @@ SCRIPTS = (
         "train/whole",
         "cluster",
         "other-max",
-        (
-            runs(),
-            holds("n1", "n2"),
-            asks(),
-            FULL,
-            event(
-                f"Pod {NAME}",
-                "NotTriggerScaleUp",
-                "pod didn't trigger scale-up: 2 max cluster cpu, memory limit reached",
-            ),
-        ),
+        starts_no_node("pod didn't trigger scale-up: 2 max cluster cpu, memory limit reached"),
         "pulumi preview --refresh",
     ),
     Script(
