@@ -192,7 +192,7 @@ class ControlPlane:
         """End the API server and start it again; it is away for some seconds."""
         running = next(each for each in self._running if "kube-apiserver" in str(each.args))
         running.terminate()
-        running.wait(timeout=60)
+        running.wait(timeout=120)  # it gives open watches a minute
         self._running.remove(running)
         self.run("kube-apiserver", *list(running.args)[1:])  # type: ignore[arg-type]
         self.wait("the API server", lambda: self._asked("GET", "/readyz", None, "") == (200, b"ok"))
