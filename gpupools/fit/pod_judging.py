@@ -1,5 +1,6 @@
 """Whether one pod fits a node that a pool starts, or one that runs: the scheduler's questions, answered by the plan."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -199,7 +200,9 @@ def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer) -> Iterator[Re
         text = f"{text}, which the cloud or GPU software may write on running nodes"
         yield Reason("unknown-label", f"{text}; select {POOL_LABEL}={offer.pool.name} instead")
     else:
-        has = f"has {key}={offer.labels[key]}" if key in offer.labels else "does not have this label"
+        value = offer.labels.get(key)
+        has = f"has {key}={value}" if isinstance(value, str) else "does not have this label"
+        has = "gets another value from the cloud" if isinstance(value, re.Pattern) else has
         yield Reason("selector", f"{text}, and the pool {has}")
 
 
@@ -208,6 +211,8 @@ def _meets(key: str, operator: str, values: Sequence[object], offer: Offer) -> b
     texts = {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
     is_name = key == "metadata.name"
     value = offer.where if is_name and offer.has_all_labels else offer.labels.get(key)
+    if isinstance(value, re.Pattern):
+        return None if operator != "In" or any(map(value.fullmatch, texts)) else False
     if key == ZONE_LABEL and value is None and offer.zones and operator == "In":
         return bool(texts & {*offer.zones})
     if value is None and (is_name or offer.may_have_label(key)):

@@ -165,7 +165,7 @@ CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "runtime-class": ("needs-class", ONE),
     "driver-mount": ("lab/plugin", ONE),
     "fraction": ("serve/plugin", asking()),
-    "unknown-label": ("lab/managed", {**ONE, "nodeSelector": {"cloud.google.com/gke-nodepool": "x"}}),
+    "unknown-label": ("lab/managed", {**ONE, "nodeSelector": {"cloud.google.com/gke-accelerator-count": "1"}}),
     "unknown-resource": ("serve/plugin", asking(**{"example.com/card": 1})),
     "near-limit": ("serve/plugin", asking(cpu="3.9")),
     "other-pods": ("serve/plugin", {**ONE, **requiring(podAffinity=[{"topologyKey": "kubernetes.io/hostname"}])}),
@@ -250,6 +250,62 @@ def test_no_line_to_add_mends_a_selector() -> None:
     found = judged(MATRIX, PLUGIN, {**ONE, "nodeSelector": other})
 
     assert (keys(found), found.patch) == ({"selector"}, {})
+
+
+# What each cloud writes on its nodes, and the plan decides: the pages that the plans of the clouds name.
+GKE, EKS, AKS = "cloud.google.com/", "eks.amazonaws.com/", "kubernetes.azure.com/"
+LABELS: Mapping[str, tuple[str, str, Level]] = {
+    "machine": ("lab/plugin", f"{GKE}gke-accelerator=nvidia-tesla-t4", Level.FITS),
+    "another machine": ("lab/plugin", f"{GKE}gke-accelerator=nvidia-l4", Level.UNFIT),
+    "family": ("lab/plugin", f"{GKE}machine-family=n1", Level.FITS),
+    "no spot of GKE": ("lab/plugin", f"{GKE}gke-spot=true", Level.UNFIT),
+    "provisioning": ("lab/plugin", f"{GKE}gke-provisioning=standard", Level.FITS),
+    "GKE's slices": ("lab/managed-mig", f"{GKE}gke-gpu-partition-size=1g.10gb", Level.FITS),
+    "GKE's slices of another size": ("lab/managed-mig", f"{GKE}gke-gpu-partition-size=7g.40gb", Level.UNFIT),
+    "no slices of GKE": ("lab/managed", f"{GKE}gke-gpu-partition-size=1g.5gb", Level.UNFIT),
+    "shares of GKE": ("lab/managed-slice", f"{GKE}gke-gpu-sharing-strategy=time-sharing", Level.FITS),
+    "no shares of GKE": ("lab/managed", f"{GKE}gke-max-shared-clients-per-gpu=2", Level.UNFIT),
+    "driver": ("lab/managed", f"{GKE}gke-gpu-driver-version=default", Level.FITS),
+    "another driver": ("lab/managed", f"{GKE}gke-gpu-driver-version=latest", Level.UNFIT),
+    "no driver of GKE": ("lab/plugin", f"{GKE}gke-gpu-driver-version=default", Level.UNKNOWN),
+    "a pool of this name": ("lab/plugin", f"{GKE}gke-nodepool=plugin-a1b2", Level.UNKNOWN),
+    "another pool": ("lab/plugin", f"{GKE}gke-nodepool=default-pool", Level.UNFIT),
+    "compute class": ("lab/plugin", f"{GKE}compute-class=gpu", Level.UNFIT),
+    "count": ("lab/plugin", f"{GKE}gke-accelerator-count=1", Level.UNKNOWN),
+    "zone label of GKE": ("lab/plugin", "topology.gke.io/zone=europe-west4-a", Level.UNKNOWN),
+    "capacity of EKS": ("train/plugin", f"{EKS}capacityType=ON_DEMAND", Level.FITS),
+    "no spot of EKS": ("train/plugin", f"{EKS}capacityType=SPOT", Level.UNFIT),
+    "a group of this name": ("train/plugin", f"{EKS}nodegroup=train-plugin-nodes-1f2e3d4", Level.UNKNOWN),
+    "another group": ("train/plugin", f"{EKS}nodegroup=gpu-nodes", Level.UNFIT),
+    "Auto Mode": ("train/plugin", f"{EKS}instance-family=g5", Level.UNFIT),
+    "Karpenter": ("train/plugin", "karpenter.sh/capacity-type=on-demand", Level.UNFIT),
+    "Karpenter's machine": ("train/plugin", "karpenter.k8s.aws/instance-gpu-name=a100", Level.UNFIT),
+    "AKS": ("serve/plugin", "accelerator=nvidia", Level.FITS),
+    "AKS by its new name": ("serve/plugin", f"{AKS}accelerator=nvidia", Level.FITS),
+    "AKS of another maker": ("serve/plugin", "accelerator=amd", Level.UNFIT),
+    "an agent pool of this name": ("serve/plugin", "agentpool=plugina1b2", Level.UNKNOWN),
+    "another agent pool": ("serve/plugin", f"{AKS}agentpool=gpunp", Level.UNFIT),
+    "no spot of AKS": ("serve/plugin", f"{AKS}scalesetpriority=spot", Level.UNFIT),
+    "regular": ("serve/plugin", f"{AKS}scalesetpriority=regular", Level.UNKNOWN),
+    "mode": ("serve/plugin", f"{AKS}mode=user", Level.FITS),
+    "arch": ("serve/plugin", "beta.kubernetes.io/arch=amd64", Level.FITS),
+    "another arch": ("serve/plugin", "kubernetes.io/arch=arm64", Level.UNFIT),
+    "region": ("train/plugin", "failure-domain.beta.kubernetes.io/region=us-east-1", Level.UNFIT),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_a_cloud_writes_are_known_as_far_as_the_plan_decides_them(name: str) -> None:
+    where, selected, level = LABELS[name]
+    key, _, value = selected.partition("=")
+    by_affinity = requiring(nodeAffinity={"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    ]})  # fmt: skip
+    offer, unit = OFFERS[where], dict(OFFERS[where].pool.pod())
+
+    del unit["nodeSelector"]
+    for more in ({"nodeSelector": {key: value}}, by_affinity):
+        assert judged(MATRIX, offer, {**unit, **more}).level is level
 
 
 UNKNOWN = frozenset({"near-limit", "other-pods", "volume", "claim-selector", "webhook", "gates", "node-name"})
