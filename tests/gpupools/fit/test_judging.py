@@ -21,6 +21,7 @@ from gpupools.software.planning import plan_runtimes
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan
 from gpupools.stackfile.stack_validation import Stack
+from tests.gpupools.fit.loads import merged
 from tests.gpupools.software.combinations import COMBINATIONS
 from tests.gpupools.software.conftest import stack_of
 from tests.gpupools.software.fabrics import FABRICS, stack_with
@@ -209,6 +210,19 @@ CLAIMED: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str | None, in
     "one": (BY_TEMPLATE, {"requests": [GPU_OF_CLASS]}, None, 1),
     "all of a node": (BY_TEMPLATE, {"requests": [ALL_GPUS]}, None, 2),
     "with a constraint": (BY_TEMPLATE, {"requests": [GPU_OF_CLASS], "constraints": SAME_PRODUCT}, "claim-selector", 1),
+    "to look at devices in use": (
+        BY_TEMPLATE,
+        {"requests": [{"exactly": {**ALL_GPUS["exactly"], "adminAccess": True}}]},
+        None,
+        0,
+    ),
+    "of all pods together": ({"resourceClaimName": "gpus"}, {"requests": [GPU_OF_CLASS]}, None, 0),
+    "more than a node has, together": (
+        {"resourceClaimName": "gpus"},
+        {"requests": [{"exactly": {"deviceClassName": DEVICE_CLASS, "count": 3}}]},
+        "claim",
+        0,
+    ),
     "by a field of an older API": ({"source": BY_TEMPLATE}, {"requests": [GPU_OF_CLASS]}, "invalid", 0),
 }
 
@@ -218,7 +232,8 @@ def test_claims_are_read_as_the_api_server_and_the_scheduler_do(name: str) -> No
     entry, devices, key, number = CLAIMED[name]
     offer = OFFERS["serve/claimed"]._replace(devices={DEVICE_CLASS: 2})
     template = PodTemplate("", None, {}, {**asking(), "resourceClaims": [{"name": "gpu", **entry}]})
-    manifests = Manifests((), {("ResourceClaimTemplate", "jobs", "gpus"): devices})
+    kinds = ("ResourceClaimTemplate", "ResourceClaim")
+    manifests = Manifests((), {(kind, "jobs", "gpus"): devices for kind in kinds})
     case = Case(Workload("Pod", "x", "jobs", "", 1, {}, (template,)), template, offer, Context(MATRIX, manifests))
 
     assert ([each.key for each in case.claims[1]], sum(case.claims[0].values())) == ([key] if key else [], number)
@@ -242,7 +257,46 @@ def test_lines_to_ask_for_another_unit_tolerate_the_taint_that_the_old_one_did()
     (offer,) = (each for each in OFFERS.values() if each.where == "serve/plugin-mixed")
     patch = judged(MATRIX, offer, spec).patch
 
-    assert judged(MATRIX, offer, patch).level is Level.FITS
+    assert judged(MATRIX, offer, merged(spec, patch)).level is Level.FITS
+
+
+def asking_box(name: str, asked: Mapping[str, int], *, twice: bool) -> dict[str, Any]:
+    return {"name": name, "resources": {"limits": dict(asked), **({"requests": dict(asked)} if twice else {})}}
+
+
+ASKED = st.fixed_dictionaries({}, optional={
+    name: st.integers(1, 4) for name in ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "google.com/tpu", "amd.com/gpu")
+})  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(sorted(OFFERS.keys() - {"full"})), st.lists(ASKED, min_size=1, max_size=3), ASKED, st.booleans(),
+    st.sampled_from([{}, {"gpu-fraction": "0.5"}, {"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}]),
+)  # fmt: skip
+def test_a_pod_fits_with_the_lines_to_change(
+    where: str, asked: list[dict[str, int]], first: dict[str, int], twice: bool, annotations: dict[str, str]
+) -> None:
+    boxes = [asking_box(f"c{index}", each, twice=twice) for index, each in enumerate(asked)]
+    spec = {"containers": boxes, **({"initContainers": [asking_box("i", first, twice=twice)]} if first else {})}
+    given: Any = {"metadata": {"annotations": annotations}, **spec}
+    offer = OFFERS[where]
+    trust = offer.pool.trust
+    labels = {TRUST_LABEL: trust.team} if trust is not None and trust.team else {}
+    space = trust.namespaces[0] if trust is not None and trust.namespaces else "jobs"
+
+    def judged_as(given: Any) -> Verdict:
+        one = {key: value for key, value in given.items() if key != "metadata"}
+        template = PodTemplate("", None, given.get("metadata", {}), one)
+        work = Workload("Pod", "x", space, "", 1, {}, (template,))
+        return judge(work, template, offer, Context(MATRIX, Manifests((), namespaces={space: labels})))
+
+    found = judged_as(given)
+    if all(each.patch for each in found.reasons if each.level is Level.UNFIT):
+        assert judged_as(merged(given, found.patch)).level is Level.FITS, (
+            found.patch,
+            judged_as(merged(given, found.patch)),
+        )
 
 
 def test_no_line_to_add_mends_a_selector() -> None:
@@ -315,7 +369,16 @@ NOTED = frozenset({"trust", "no-fabric"})
 def test_each_reason_of_the_table_has_a_case() -> None:
     others = ("autoscaler", "scheduler of teams", "plan", "cluster", "pod")
     of_others = {key for key, row in REASONS.items() if row["by"] in others} | {"bypass"}
-    of_live_pods = {"placed", "not-looked-at", "contradiction", "not-seen", "no-pod", "no-gpu", "preempting"}
+    of_live_pods = {
+        "placed",
+        "not-looked-at",
+        "contradiction",
+        "not-seen",
+        "no-pod",
+        "no-gpu",
+        "preempting",
+        "unknown-pods",
+    }
     assert REASONS.keys() - of_others - of_live_pods == CASES.keys()
 
 
