@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pod", metavar="NAMESPACE/NAME", help="a pod of the cluster; default: all pods that wait")
     parser.add_argument("--context", metavar="NAME", help="read the pods of this context of your kubeconfig")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of --context; default: kubectl's")
-    parser.add_argument("--verbose", action="store_true", help="show every pool, with the lines to add for each")
+    parser.add_argument("--verbose", action="store_true", help="show every pool, with the lines to change for each")
     what = "also write the answers to FILE as json, sarif or markdown (a pull request comment); repeatable"
     add_reports(parser, _WRITERS, ("json", "sarif", "markdown"), what)
     what = "answers that fail the run: unfit (no pool takes a pod), unknown (or it is not known); default: unfit"
@@ -61,14 +61,24 @@ _NOTHING: JsonDict = {"pods": [], "not_read": {}}
 
 def _exit_status(given: argparse.Namespace) -> int:
     given.stack = given.stack or [DEV_STACK]
-    stacks = _stacks(given)
+    try:
+        stacks = _stacks(given)
+    except Refusal as refusal:
+        rejected = tuple(each for each in refusal.problems if isinstance(each, Located))
+        if given.context is not None or not rejected:
+            raise
+        return _tell((), Manifests((), problems=rejected), given)
     return _live(given, *stacks.values()) if given.context is not None else _files(given, stacks)
 
 
 def _files(given: argparse.Namespace, stacks: Mapping[str, StackPlan]) -> int:
     """Print the answers for manifests; return 1 if one fails the run."""
     read = read_manifests(given.manifests, given.namespace)
-    found = answers(read, stacks, given.cluster, clouds())
+    return _tell(answers(read, stacks, given.cluster, clouds()), read, given)
+
+
+def _tell(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> int:
+    """Print and report answers and problems; return the exit code."""
     for located in read.problems if given.format not in ("json", "github") else ():
         tell_located(located)
     write_reports(given.report, _WRITERS, found, read, given)
@@ -161,7 +171,8 @@ def _text(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -
         tell_parts((f"{place}: {each.name}: ", Style.PLACE), (each.headline(), styles[each.level]))
         for line in lines(each, verbose=given.verbose):
             tell(line)
-    tell(totals(found, read))
+    if found or not read.problems:
+        tell(totals(found, read))
 
 
 def _json(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> None:

@@ -112,11 +112,13 @@ def lines(answer: Answer, *, verbose: bool) -> Iterator[str]:
         yield f"  and {amount_of(len(others) - _SHOWN, 'other pool')}; --verbose lists them"
     for each in others if verbose else others[:1] if answer.level is not Level.FITS else ():
         if each.patch:
-            yield f"  add to the pod's spec for {each.where}:"
-            yield from (f"    {part}" for part in yaml.safe_dump(each.patch, sort_keys=False).splitlines())
+            text = yaml.safe_dump(each.patch, sort_keys=False)
+            yield f"  change in the pod template for {each.where}{_NULL if 'null' in text else ''}:"
+            yield from (f"    {part}" for part in text.splitlines())
 
 
 _SHOWN = 5
+_NULL = " (null: remove the line)"
 
 
 def totals(found: Sequence[Answer], manifests: Manifests) -> str:
@@ -175,7 +177,7 @@ def sarif(found: Sequence[Answer], manifests: Manifests, fail_on: str) -> JsonDi
     ]
     for answer in (each for each in found if each.level in FAILING["unknown"]):
         reasons = answer.of(answer.level)[0].reasons if answer.pools else ()
-        key = next((reason.key for reason in reasons if reason.level is answer.level), "invalid")
+        key = next((reason.key for reason in reasons if reason.level is answer.level), "unknown-pods")
         level, text = "error" if answer.level in FAILING[fail_on] else "warning", f"{answer.name}: {answer.summary()}"
         results.append(result(key, level, Path(answer.workload.file), answer.line, answer.name, text))
     rules = [

@@ -1,5 +1,6 @@
 """What a node of a pool offers to pods, by its plan, in the terms of the scheduler."""
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from types import MappingProxyType
@@ -13,16 +14,24 @@ from gpupools.plan.fabric import CHANNEL_CLASS
 from gpupools.plan.hami import HAMI
 from gpupools.plan.node_resources import GPU_RESOURCE, unshared
 from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.provider_plan import NodeLabels
 from gpupools.ready.promises import Promise, promises
 from gpupools.stackfile.stack import StackPlan
 
 INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
 REGION_LABEL, ZONE_LABEL = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
-_OWNED_LABELS = ("kubernetes.io", "k8s.io", "karpenter.sh", "nvidia.com")
-"""Domains, with those below, whose labels clouds and GPU software write on running nodes: no plan knows them all."""
-_CLOUD_LABELS = {"aws": "amazonaws.com", "azure": "azure.com", "gcp": "google.com"}
-"""By cloud, a domain whose labels it alone writes."""
+_OWNED_LABELS = ("kubernetes.io", "k8s.io", "nvidia.com")
+"""Domains, with those below, whose labels clouds and GPU software write on running nodes: no plan knows them all.
+
+Karpenter writes its own on nodes that it makes, and it makes none of ours.
+"""
+_CLOUD_LABELS = {
+    "aws": ("amazonaws.com", "topology.k8s.aws"),
+    "azure": ("azure.com",),
+    "gcp": ("google.com", "gke.io"),
+}
+"""By cloud, the domains whose labels it alone writes."""
 _OWNED_WORDS = frozenset({"agentpool", "accelerator", "storageprofile", "storagetier"})
 """Labels of AKS without a domain: https://learn.microsoft.com/azure/aks/use-labels#reserved-system-labels."""
 
@@ -41,7 +50,7 @@ class Offer(NamedTuple):
     """`<cluster>/<pool>`, or the name of a node."""
     promise: Promise
     """Of the node's pool."""
-    labels: Mapping[str, str]
+    labels: NodeLabels
     taints: tuple[Taint, ...]
     amounts: Mapping[str, Amount]
     """By resource; what is missing is not offered."""
@@ -74,9 +83,9 @@ class Offer(NamedTuple):
     def may_have_label(self, key: str) -> bool:
         """Return whether something that no plan knows may write a label."""
         domain = key.partition("/")[0] if "/" in key else ""
-        domains = (*_OWNED_LABELS, _CLOUD_LABELS.get(self.pool.cloud, "kubernetes.io"))
+        domains = (*_OWNED_LABELS, *_CLOUD_LABELS.get(self.pool.cloud, ()))
         owned = any(domain == each or domain.endswith(f".{each}") for each in domains) or key in _OWNED_WORDS
-        return not self.has_all_labels and owned
+        return not self.has_all_labels and key not in self.labels and owned
 
 
 def offers(plan: StackPlan) -> tuple[Offer, ...]:
@@ -100,8 +109,18 @@ def offers(plan: StackPlan) -> tuple[Offer, ...]:
 
 def _offer(promise: Promise, region: str) -> Offer:
     pool, fabric = promise.pool, promise.pool.provider_plan.fabric
-    labels = {**pool.labels, INSTANCE_TYPE_LABEL: promise.machine, "kubernetes.io/arch": pool.instance.architecture}
-    labels |= {"kubernetes.io/os": "linux", **({REGION_LABEL: region} if region else {})}
+    group, names = pool.provider_plan.node_groups(pool.cluster, pool.name)
+    own = re.compile("|".join(f".*{re.escape(name)}.*" for name in names))  # as Pulumi names it
+    machine = {"instance-type": promise.machine, "arch": pool.instance.architecture, "os": "linux"}
+    labels: NodeLabels = {
+        **({group: own} if group else {}),
+        **pool.provider_plan.cloud_labels(),
+        **{f"beta.kubernetes.io/{key}": value for key, value in machine.items()},
+        **{f"kubernetes.io/{key}": machine[key] for key in ("arch", "os")},
+        INSTANCE_TYPE_LABEL: promise.machine,
+        **(dict.fromkeys((REGION_LABEL, "failure-domain.beta.kubernetes.io/region"), region) if region else {}),
+        **pool.labels,
+    }
     devices: dict[str, int | None] = {DEVICE_CLASS: pool.instance.devices} if pool.claim_template else {}
     devices |= {fabric.device_class: fabric.devices} if fabric is not None and fabric.device_class else {}
     devices |= {CHANNEL_CLASS: None} if pool.compute_domains else {}

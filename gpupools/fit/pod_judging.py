@@ -1,5 +1,6 @@
 """Whether one pod fits a node that a pool starts, or one that runs: the scheduler's questions, answered by the plan."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from gpupools.fit.workloads import Level, Manifests, PodTemplate, Reason, Verdic
 from gpupools.plan.fabric import CHANNEL_CLASS, channel_name
 from gpupools.plan.hami import HAMI, HAMI_SCHEDULER
 from gpupools.plan.node_labels import TRUST_LABEL
-from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, GPU_RESOURCE, KAI_SCHEDULER
+from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS, GPU_RESOURCE, KAI_SCHEDULER
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.tolerations import holds, tolerates, untolerated
 from gpupools.readback.inputs import at
@@ -50,8 +51,13 @@ class Case:
 
     @cached_property
     def claims(self) -> tuple[Mapping[str, int], Sequence[Reason]]:
-        """How many devices of the node the pod claims, by DeviceClass, and what is wrong with its claims."""
+        """How many devices of the node the pod claims for itself, by DeviceClass, and what is wrong with its claims.
+
+        Devices of a ResourceClaim are of all pods that name it, and those with adminAccess are in use by others:
+        https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/.
+        """
         wanted: Counter[str] = Counter()
+        shared: Counter[str] = Counter()
         reasons: list[Reason] = []
         for entry in maps(self.template.spec.get("resourceClaims")):
             kind = "ResourceClaim" if entry.get("resourceClaimName") else _TEMPLATE
@@ -83,8 +89,9 @@ class Case:
                 device_class, count = known[0]["deviceClassName"], known[0].get("count")
                 if known[0].get("allocationMode") == "All":
                     count = self.offer.devices[device_class]
-                wanted[device_class] += count if isinstance(count, int) else 1
-        for device_class, number in wanted.items():
+                if known[0].get("adminAccess") is not True:
+                    (wanted if kind == _TEMPLATE else shared)[device_class] += count if isinstance(count, int) else 1
+        for device_class, number in (wanted + shared).items():
             offered = self.offer.devices[device_class]
             if offered is not None and number > offered:
                 text = f"claims {number} devices of {device_class}, and a node has {offered}"
@@ -140,18 +147,54 @@ def _resources(case: Case) -> Iterator[Reason]:
             yield Reason("too-many-units", text)
         if name in offer.single_unit and asked.most_units[name] > 1:
             text = f"requests {asked.most_units[name]:f} shares of {name}, and the device plugin gives a container one"
-            patch = {"containers": [{"name": case.template.gpu_container, "resources": {"limits": {name: 1}}}]}
-            yield Reason("several-shares", text, patch)
+            yield Reason("several-shares", text, _changed(case, (name,), {"resources": {"limits": {name: 1}}}))
     if offer.pods is not None and offer.pods < 1:
         yield Reason("pods", "the node has its maximum of pods")
 
 
 def _units_patch(case: Case) -> JsonDict:
-    """Return what asks for one unit of the pool, as its exported pod does."""
-    model = case.pool.pod(gpu_only=case.pool.sharing.fractions is None)
+    """Return what asks for one unit of the pool, as its exported pod does, instead of what the pod asks for."""
+    is_fractional = case.pool.sharing.fractions is not None
+    model = case.pool.pod(gpu_only=not is_fractional)
     # The API server tolerates only a taint whose key is the requested resource.
     model["tolerations"] = [each for each in model["tolerations"] if each["key"] != TRUST_LABEL]
-    return _patch(case, model, model["containers"][0], "tolerations", "schedulerName", "resourceClaims")
+    keys = ("tolerations", "schedulerName", "runtimeClassName", "resourceClaims", "volumes")
+    kept = {key: model[key] for key in keys if key in model}
+    fraction = FRACTION_ANNOTATIONS[0]
+    annotations = {key: None for key in case.template.annotations if key.startswith(FRACTION_ANNOTATIONS)}
+    annotations = {fraction: case.template.annotations.get(fraction, "0.5")} if is_fractional else annotations
+    return {
+        **({"metadata": {"annotations": annotations}} if annotations else {}),
+        **kept,
+        **_changed(case, ACCELERATOR_RESOURCES, model["containers"][0]),
+    }
+
+
+def _changed(case: Case, resources: tuple[str, ...], unit: JsonObject) -> JsonDict:
+    """Return containers that ask for resources with one of these beginnings, with what one unit needs instead.
+
+    Lines to remove are None, as in a strategic merge patch. Where a node has fewer units than containers ask, the
+    last ones get none.
+    """
+    patch, left = dict[str, list[JsonDict]](), case.pool.units
+    named = case.template.gpu_container
+    for key in ("containers", "initContainers"):
+        for container in maps(case.template.spec.get(key)):
+            given = mapping(container.get("resources"))
+            old: JsonDict = {
+                part: {name: None for name in mapping(given.get(part)) if str(name).startswith(resources)}
+                for part in ("limits", "requests")
+            }
+            asks = any(old.values()) or (key == "containers" and container.get("name", "main") == named)
+            if asks:
+                changed = {part: lines for part, lines in old.items() if lines}
+                new = unit if left else {}
+                left -= bool(left)
+                for part, lines in mapping(new.get("resources")).items():
+                    changed[part] = {**changed.get(part, {}), **lines} if isinstance(lines, Mapping) else lines
+                own = {"resources": changed} if changed else {}
+                patch.setdefault(key, []).append({**new, **own, "name": container.get("name", "main")})
+    return patch
 
 
 def _patch(case: Case, model: JsonObject, container: JsonObject, *keys: str) -> JsonDict:
@@ -199,7 +242,9 @@ def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer) -> Iterator[Re
         text = f"{text}, which the cloud or GPU software may write on running nodes"
         yield Reason("unknown-label", f"{text}; select {POOL_LABEL}={offer.pool.name} instead")
     else:
-        has = f"has {key}={offer.labels[key]}" if key in offer.labels else "does not have this label"
+        value = offer.labels.get(key)
+        has = f"has {key}={value}" if isinstance(value, str) else "does not have this label"
+        has = "gets another value from the cloud" if isinstance(value, re.Pattern) else has
         yield Reason("selector", f"{text}, and the pool {has}")
 
 
@@ -208,6 +253,8 @@ def _meets(key: str, operator: str, values: Sequence[object], offer: Offer) -> b
     texts = {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
     is_name = key == "metadata.name"
     value = offer.where if is_name and offer.has_all_labels else offer.labels.get(key)
+    if isinstance(value, re.Pattern):
+        return None if operator != "In" or any(map(value.fullmatch, texts)) else False
     if key == ZONE_LABEL and value is None and offer.zones and operator == "In":
         return bool(texts & {*offer.zones})
     if value is None and (is_name or offer.may_have_label(key)):

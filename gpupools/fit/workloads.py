@@ -251,7 +251,11 @@ def _merge(into: JsonDict, patch: JsonObject) -> None:
         elif isinstance(value, list):
             own = into.setdefault(key, [])
             for item in value:
-                same = [each for each in own if key == "containers" and each.get("name") == item.get("name")]
+                same = [
+                    each
+                    for each in own
+                    if key in ("containers", "initContainers") and each.get("name") == item.get("name")
+                ]
                 if same:
                     _merge(same[0], item)
                 elif item not in own:

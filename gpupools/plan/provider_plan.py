@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from re import Pattern
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from gpupools.catalog.instance_types import InstanceType
@@ -12,6 +13,9 @@ from gpupools.plan.fabric import Fabric
 from gpupools.spec.models import Cluster, PoolSpec
 
 OfCloud = TypeVar("OfCloud")
+
+NodeLabels = Mapping[str, str | Pattern[str] | None]
+"""Labels of a node: a value, what the value matches if it is there and no more is known, or None for never there."""
 
 
 class PoolRequest(NamedTuple):
@@ -114,6 +118,10 @@ class ProviderPlan:
 
     def pod_labels(self) -> Mapping[str, str]:
         """Return the node labels that pods must select besides that of the pool."""
+        return {}
+
+    def cloud_labels(self) -> NodeLabels:
+        """Return the labels that the cloud itself keeps on the nodes, as far as the plan decides them."""
         return {}
 
     def partitions_gpus(self) -> bool:

@@ -119,6 +119,7 @@ def node(template: str, pool: str, plan: PoolPlan) -> dict[str, Any]:
     kind = shown["instance_type"].partition("+")[0]
     labels = {"node.kubernetes.io/instance-type": kind, "topology.kubernetes.io/region": REGIONS[shown["cloud"]]}
     labels |= {"kubernetes.io/arch": machine.architecture, "kubernetes.io/os": "linux", "kubernetes.io/hostname": name}
+    labels |= {key: value for key, value in plan.provider_plan.cloud_labels().items() if isinstance(value, str)}
     taints = [dict(zip(("key", "value", "effect"), re.split("[=:]", each), strict=True)) for each in shown["taints"]]
     made = bare_node(name, {**shown["labels"], **labels}, taints, shown["capacity"])
     room = made["status"]["capacity"] | shown["node_resources"]

@@ -33,6 +33,20 @@ def template(gpus: int = 1, pool: str = "big", *, resource: str = GPU, **spec: A
     return {"containers": [container], "tolerations": tolerations, **selected, **spec}
 
 
+def merged(old: Any, patch: Any) -> Any:
+    """Apply a strategic merge patch.
+
+    https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/
+    """
+    if isinstance(old, list) and isinstance(patch, list) and all("name" in each for each in patch):
+        named = {each["name"]: each for each in old}
+        return list((named | {each["name"]: merged(named.get(each["name"], {}), each) for each in patch}).values())
+    if not isinstance(patch, dict):
+        return patch if not isinstance(old, list) else [*old, *patch]
+    new = {**(old or {}), **{key: merged((old or {}).get(key), each) for key, each in patch.items()}}
+    return {key: each for key, each in new.items() if each is not None}
+
+
 def read(manifest: Mapping[str, Any]) -> Workload:
     """Return the workload that the command reads of a manifest."""
     with TemporaryDirectory() as folder:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gpupools.cli.main import main
+from tests.gpupools.fit.loads import merged
 
 ROOT = Path(__file__).parents[3]
 JOBS, KUEUE = ROOT / "examples/teams/Pulumi.jobs.yaml", ROOT / "examples/teams/kueue.yaml"
@@ -68,12 +69,8 @@ def test_the_lines_to_add_make_the_pod_fit(manifest: Path, capsys: Capture) -> N
     assert {each["answer"] for each in before.values()} == {"does not fit"}
 
     for pool in ("train/big", "train/halves"):
-        changed = yaml.safe_load(job("{}"))
-        pod = changed["spec"]["template"]["spec"]
-        pod |= {key: value for key, value in before[pool]["add"].items() if key != "containers"}
-        pod["containers"] = [
-            pod["containers"][0] | each for each in before[pool]["add"].get("containers", pod["containers"])
-        ]
+        changed = yaml.safe_load(job("{nvidia.com/mig-1g.5gb: 1}"))
+        changed["spec"]["template"]["spec"] = merged(changed["spec"]["template"]["spec"], before[pool]["add"])
         manifest.write_text(yaml.safe_dump(changed))
         after = {each["pool"]: each for each in answered(capsys, manifest, "--stack", JOBS)[0]["pools"]}
         assert after[pool]["answer"] == "fits", after[pool]
@@ -222,6 +219,31 @@ def test_answers_of_one_name_are_two_results(tmp_path: Path, capsys: Capture) ->
 
     marks = [each["partialFingerprints"]["gpupoolsFit/v1"] for each in log["runs"][0]["results"]]
     assert len(set(marks)) == len(marks) == 2
+
+
+def test_a_rejected_stack_file_is_told_in_each_format_and_report(tmp_path: Path, capsys: Capture) -> None:
+    stack, log = tmp_path / "Pulumi.x.yaml", tmp_path / "fit.sarif"
+    stack.write_text(JOBS.read_text().replace("gpus_per_node: 8", "gpus_per_node: 9"))
+    said = {
+        form: run(capsys, KUEUE, "--stack", stack, "--format", form, "--report", f"sarif={log}")
+        for form in ("text", "json", "github", "sarif", "markdown")
+    }
+
+    assert {code for code, _, _ in said.values()} == {1}
+    assert [each["ruleId"] for each in json.loads(log.read_text())["runs"][0]["results"]] == ["fit-invalid"]
+    assert said["github"][1].startswith(f"::error file={stack},line=")
+    assert said["sarif"][1] == log.read_text()
+    assert all("gpus_per_node" in text for _, text, _ in (said["json"], said["github"], said["markdown"]))
+    assert json.loads(said["json"][1])["pods"] == []
+    assert said["text"][1] == ""
+
+
+def test_a_kind_whose_pods_are_not_known_has_its_own_rule(manifest: Path, capsys: Capture) -> None:
+    manifest.write_text("{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: a}, spec: {}}")
+
+    log = json.loads(run(capsys, manifest, "--stack", JOBS, "--format", "sarif")[1])
+
+    assert [each["ruleId"] for each in log["runs"][0]["results"]] == ["fit-unknown-pods"]
 
 
 @pytest.mark.parametrize(

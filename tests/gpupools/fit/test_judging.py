@@ -21,6 +21,7 @@ from gpupools.software.planning import plan_runtimes
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan
 from gpupools.stackfile.stack_validation import Stack
+from tests.gpupools.fit.loads import merged
 from tests.gpupools.software.combinations import COMBINATIONS
 from tests.gpupools.software.conftest import stack_of
 from tests.gpupools.software.fabrics import FABRICS, stack_with
@@ -165,7 +166,7 @@ CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "runtime-class": ("needs-class", ONE),
     "driver-mount": ("lab/plugin", ONE),
     "fraction": ("serve/plugin", asking()),
-    "unknown-label": ("lab/managed", {**ONE, "nodeSelector": {"cloud.google.com/gke-nodepool": "x"}}),
+    "unknown-label": ("lab/managed", {**ONE, "nodeSelector": {"cloud.google.com/gke-accelerator-count": "1"}}),
     "unknown-resource": ("serve/plugin", asking(**{"example.com/card": 1})),
     "near-limit": ("serve/plugin", asking(cpu="3.9")),
     "other-pods": ("serve/plugin", {**ONE, **requiring(podAffinity=[{"topologyKey": "kubernetes.io/hostname"}])}),
@@ -209,6 +210,19 @@ CLAIMED: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], str | None, in
     "one": (BY_TEMPLATE, {"requests": [GPU_OF_CLASS]}, None, 1),
     "all of a node": (BY_TEMPLATE, {"requests": [ALL_GPUS]}, None, 2),
     "with a constraint": (BY_TEMPLATE, {"requests": [GPU_OF_CLASS], "constraints": SAME_PRODUCT}, "claim-selector", 1),
+    "to look at devices in use": (
+        BY_TEMPLATE,
+        {"requests": [{"exactly": {**ALL_GPUS["exactly"], "adminAccess": True}}]},
+        None,
+        0,
+    ),
+    "of all pods together": ({"resourceClaimName": "gpus"}, {"requests": [GPU_OF_CLASS]}, None, 0),
+    "more than a node has, together": (
+        {"resourceClaimName": "gpus"},
+        {"requests": [{"exactly": {"deviceClassName": DEVICE_CLASS, "count": 3}}]},
+        "claim",
+        0,
+    ),
     "by a field of an older API": ({"source": BY_TEMPLATE}, {"requests": [GPU_OF_CLASS]}, "invalid", 0),
 }
 
@@ -218,7 +232,8 @@ def test_claims_are_read_as_the_api_server_and_the_scheduler_do(name: str) -> No
     entry, devices, key, number = CLAIMED[name]
     offer = OFFERS["serve/claimed"]._replace(devices={DEVICE_CLASS: 2})
     template = PodTemplate("", None, {}, {**asking(), "resourceClaims": [{"name": "gpu", **entry}]})
-    manifests = Manifests((), {("ResourceClaimTemplate", "jobs", "gpus"): devices})
+    kinds = ("ResourceClaimTemplate", "ResourceClaim")
+    manifests = Manifests((), {(kind, "jobs", "gpus"): devices for kind in kinds})
     case = Case(Workload("Pod", "x", "jobs", "", 1, {}, (template,)), template, offer, Context(MATRIX, manifests))
 
     assert ([each.key for each in case.claims[1]], sum(case.claims[0].values())) == ([key] if key else [], number)
@@ -242,7 +257,46 @@ def test_lines_to_ask_for_another_unit_tolerate_the_taint_that_the_old_one_did()
     (offer,) = (each for each in OFFERS.values() if each.where == "serve/plugin-mixed")
     patch = judged(MATRIX, offer, spec).patch
 
-    assert judged(MATRIX, offer, patch).level is Level.FITS
+    assert judged(MATRIX, offer, merged(spec, patch)).level is Level.FITS
+
+
+def asking_box(name: str, asked: Mapping[str, int], *, twice: bool) -> dict[str, Any]:
+    return {"name": name, "resources": {"limits": dict(asked), **({"requests": dict(asked)} if twice else {})}}
+
+
+ASKED = st.fixed_dictionaries({}, optional={
+    name: st.integers(1, 4) for name in ("nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "google.com/tpu", "amd.com/gpu")
+})  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(sorted(OFFERS.keys() - {"full"})), st.lists(ASKED, min_size=1, max_size=3), ASKED, st.booleans(),
+    st.sampled_from([{}, {"gpu-fraction": "0.5"}, {"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}]),
+)  # fmt: skip
+def test_a_pod_fits_with_the_lines_to_change(
+    where: str, asked: list[dict[str, int]], first: dict[str, int], twice: bool, annotations: dict[str, str]
+) -> None:
+    boxes = [asking_box(f"c{index}", each, twice=twice) for index, each in enumerate(asked)]
+    spec = {"containers": boxes, **({"initContainers": [asking_box("i", first, twice=twice)]} if first else {})}
+    given: Any = {"metadata": {"annotations": annotations}, **spec}
+    offer = OFFERS[where]
+    trust = offer.pool.trust
+    labels = {TRUST_LABEL: trust.team} if trust is not None and trust.team else {}
+    space = trust.namespaces[0] if trust is not None and trust.namespaces else "jobs"
+
+    def judged_as(given: Any) -> Verdict:
+        one = {key: value for key, value in given.items() if key != "metadata"}
+        template = PodTemplate("", None, given.get("metadata", {}), one)
+        work = Workload("Pod", "x", space, "", 1, {}, (template,))
+        return judge(work, template, offer, Context(MATRIX, Manifests((), namespaces={space: labels})))
+
+    found = judged_as(given)
+    if all(each.patch for each in found.reasons if each.level is Level.UNFIT):
+        assert judged_as(merged(given, found.patch)).level is Level.FITS, (
+            found.patch,
+            judged_as(merged(given, found.patch)),
+        )
 
 
 def test_no_line_to_add_mends_a_selector() -> None:
@@ -252,6 +306,62 @@ def test_no_line_to_add_mends_a_selector() -> None:
     assert (keys(found), found.patch) == ({"selector"}, {})
 
 
+# What each cloud writes on its nodes, and the plan decides: the pages that the plans of the clouds name.
+GKE, EKS, AKS = "cloud.google.com/", "eks.amazonaws.com/", "kubernetes.azure.com/"
+LABELS: Mapping[str, tuple[str, str, Level]] = {
+    "machine": ("lab/plugin", f"{GKE}gke-accelerator=nvidia-tesla-t4", Level.FITS),
+    "another machine": ("lab/plugin", f"{GKE}gke-accelerator=nvidia-l4", Level.UNFIT),
+    "family": ("lab/plugin", f"{GKE}machine-family=n1", Level.FITS),
+    "no spot of GKE": ("lab/plugin", f"{GKE}gke-spot=true", Level.UNFIT),
+    "provisioning": ("lab/plugin", f"{GKE}gke-provisioning=standard", Level.FITS),
+    "GKE's slices": ("lab/managed-mig", f"{GKE}gke-gpu-partition-size=1g.10gb", Level.FITS),
+    "GKE's slices of another size": ("lab/managed-mig", f"{GKE}gke-gpu-partition-size=7g.40gb", Level.UNFIT),
+    "no slices of GKE": ("lab/managed", f"{GKE}gke-gpu-partition-size=1g.5gb", Level.UNFIT),
+    "shares of GKE": ("lab/managed-slice", f"{GKE}gke-gpu-sharing-strategy=time-sharing", Level.FITS),
+    "no shares of GKE": ("lab/managed", f"{GKE}gke-max-shared-clients-per-gpu=2", Level.UNFIT),
+    "driver": ("lab/managed", f"{GKE}gke-gpu-driver-version=default", Level.FITS),
+    "another driver": ("lab/managed", f"{GKE}gke-gpu-driver-version=latest", Level.UNFIT),
+    "no driver of GKE": ("lab/plugin", f"{GKE}gke-gpu-driver-version=default", Level.UNKNOWN),
+    "a pool of this name": ("lab/plugin", f"{GKE}gke-nodepool=plugin-a1b2", Level.UNKNOWN),
+    "another pool": ("lab/plugin", f"{GKE}gke-nodepool=default-pool", Level.UNFIT),
+    "compute class": ("lab/plugin", f"{GKE}compute-class=gpu", Level.UNFIT),
+    "count": ("lab/plugin", f"{GKE}gke-accelerator-count=1", Level.UNKNOWN),
+    "zone label of GKE": ("lab/plugin", "topology.gke.io/zone=europe-west4-a", Level.UNKNOWN),
+    "capacity of EKS": ("train/plugin", f"{EKS}capacityType=ON_DEMAND", Level.FITS),
+    "no spot of EKS": ("train/plugin", f"{EKS}capacityType=SPOT", Level.UNFIT),
+    "a group of this name": ("train/plugin", f"{EKS}nodegroup=train-plugin-nodes-1f2e3d4", Level.UNKNOWN),
+    "another group": ("train/plugin", f"{EKS}nodegroup=gpu-nodes", Level.UNFIT),
+    "Auto Mode": ("train/plugin", f"{EKS}instance-family=g5", Level.UNFIT),
+    "Karpenter": ("train/plugin", "karpenter.sh/capacity-type=on-demand", Level.UNFIT),
+    "Karpenter's machine": ("train/plugin", "karpenter.k8s.aws/instance-gpu-name=a100", Level.UNFIT),
+    "AKS": ("serve/plugin", "accelerator=nvidia", Level.FITS),
+    "AKS by its new name": ("serve/plugin", f"{AKS}accelerator=nvidia", Level.FITS),
+    "AKS of another maker": ("serve/plugin", "accelerator=amd", Level.UNFIT),
+    "an agent pool of this name": ("serve/plugin", "agentpool=plugina1b2", Level.UNKNOWN),
+    "another agent pool": ("serve/plugin", f"{AKS}agentpool=gpunp", Level.UNFIT),
+    "no spot of AKS": ("serve/plugin", f"{AKS}scalesetpriority=spot", Level.UNFIT),
+    "regular": ("serve/plugin", f"{AKS}scalesetpriority=regular", Level.UNKNOWN),
+    "mode": ("serve/plugin", f"{AKS}mode=user", Level.FITS),
+    "arch": ("serve/plugin", "beta.kubernetes.io/arch=amd64", Level.FITS),
+    "another arch": ("serve/plugin", "kubernetes.io/arch=arm64", Level.UNFIT),
+    "region": ("train/plugin", "failure-domain.beta.kubernetes.io/region=us-east-1", Level.UNFIT),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_that_a_cloud_writes_are_known_as_far_as_the_plan_decides_them(name: str) -> None:
+    where, selected, level = LABELS[name]
+    key, _, value = selected.partition("=")
+    by_affinity = requiring(nodeAffinity={"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    ]})  # fmt: skip
+    offer, unit = OFFERS[where], dict(OFFERS[where].pool.pod())
+
+    del unit["nodeSelector"]
+    for more in ({"nodeSelector": {key: value}}, by_affinity):
+        assert judged(MATRIX, offer, {**unit, **more}).level is level
+
+
 UNKNOWN = frozenset({"near-limit", "other-pods", "volume", "claim-selector", "webhook", "gates", "node-name"})
 NOTED = frozenset({"trust", "no-fabric"})
 
@@ -259,7 +369,16 @@ NOTED = frozenset({"trust", "no-fabric"})
 def test_each_reason_of_the_table_has_a_case() -> None:
     others = ("autoscaler", "scheduler of teams", "plan", "cluster", "pod")
     of_others = {key for key, row in REASONS.items() if row["by"] in others} | {"bypass"}
-    of_live_pods = {"placed", "not-looked-at", "contradiction", "not-seen", "no-pod", "no-gpu", "preempting"}
+    of_live_pods = {
+        "placed",
+        "not-looked-at",
+        "contradiction",
+        "not-seen",
+        "no-pod",
+        "no-gpu",
+        "preempting",
+        "unknown-pods",
+    }
     assert REASONS.keys() - of_others - of_live_pods == CASES.keys()
 
 

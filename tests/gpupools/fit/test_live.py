@@ -158,7 +158,7 @@ def test_a_booting_node_is_not_blamed_for_another() -> None:
 
 
 def test_a_label_that_no_plan_knows_is_unknown_without_a_node() -> None:
-    selects = {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
+    selects = {"cloud.google.com/gke-accelerator-count": "1"}
     (found,) = asked(world(asks(1, nodeSelector=selects), at="lab/zero"))
     assert (found.level, found.key) == (Level.UNKNOWN, "unknown-label")
 

@@ -17,7 +17,7 @@ from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE
 from gpupools.plan.node_resources import node_resources as offered_by
-from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
+from gpupools.plan.provider_plan import NodeLabels, PoolRequest, ProviderPlan
 from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.node_images import (
     AL2023,
@@ -59,6 +59,13 @@ class Interface(NamedTuple):
     type: str | None
     """`efa-only` (without an IP address), or None for an ordinary one."""
 
+
+_AUTO_MODE = (
+    "compute-type",
+    *("instance-category", "instance-family", "instance-generation", "instance-size", "instance-cpu"),
+    *("instance-memory", "instance-hypervisor", "instance-local-nvme", "instance-network-bandwidth"),
+    *("instance-gpu-name", "instance-gpu-manufacturer", "instance-gpu-count", "instance-gpu-memory"),
+)
 
 TEMPLATE_PREFIXES = ("LaunchTemplate.", "PlacementGroup.")
 """Prefixes of inputs that an adopted node group gets from a launch template that gpupools does not manage."""
@@ -123,6 +130,15 @@ class EksPoolPlan(ProviderPlan):
         """Return EKS's label (https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
         made = {f"{cluster}-{name}-nodes" for name in (pool, self.first_name or pool)}
         return "eks.amazonaws.com/nodegroup", made if self.adopted is None else {self.adopted.name}
+
+    def cloud_labels(self) -> NodeLabels:
+        """Return the labels of a managed node group, and those that nodes of Auto Mode alone have.
+
+        https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types,
+        https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html
+        """
+        labels = {f"eks.amazonaws.com/{key}": None for key in _AUTO_MODE}
+        return {**labels, "eks.amazonaws.com/capacityType": self.capacity_type or "ON_DEMAND", ACCELERATOR_LABEL: None}
 
     def kept_input(self, field: str, inputs: Iterable[str]) -> str:
         """Name the launch template for what it holds, and for what nodes of Bottlerocket read out of it."""

@@ -1,6 +1,7 @@
 """Plans the part of an agent pool that only AKS has. Pure."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -12,7 +13,7 @@ from gpupools.plan.fabric import Fabric
 from gpupools.plan.hami import HAMI
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.plan.node_resources import GPU_RESOURCE, node_layouts, node_resources
-from gpupools.plan.provider_plan import PoolRequest, ProviderPlan
+from gpupools.plan.provider_plan import NodeLabels, PoolRequest, ProviderPlan
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
 from gpupools.spec.models import Mig
@@ -98,6 +99,17 @@ class AksPoolPlan(ProviderPlan):
         """Return the number of nodes of a pool that autoscales (`_node_count` in resources.py)."""
         return ("AgentPool.count",) if self.autoscaled else ()
 
+    def cloud_labels(self) -> NodeLabels:
+        """Return AKS's labels, each of those with an older name under both.
+
+        https://learn.microsoft.com/azure/aks/use-labels#reserved-system-labels
+        """
+        readable = self.first_name.replace("-", "")[:_SURE_PART_OF_NAME]
+        name = self.adopted.name if self.adopted is not None else re.compile(re.escape(readable) + "[a-z0-9]*")
+        labels: NodeLabels = {"agentpool": name, "accelerator": "nvidia"}
+        own = {**labels, "mode": "user", "scalesetpriority": re.compile("[Rr]egular"), "os-sku": self.os_sku}
+        return {**labels, **{f"kubernetes.azure.com/{key}": value for key, value in own.items()}}
+
     def partitions_gpus(self) -> bool:
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
         return self.gpu_instance_profile is not None
@@ -180,6 +192,9 @@ def build_provider_plan(request: PoolRequest) -> AksPoolPlan:
         delete_min=delete,
     )
 
+
+_SURE_PART_OF_NAME = 8
+"""Characters of its key with which a pool's name in the cloud begins (`pool_name` in declared_inputs.py)."""
 
 _RESOURCE_TAG = "k8s.io_cluster-autoscaler_node-template_resources_"
 

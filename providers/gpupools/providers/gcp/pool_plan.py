@@ -1,5 +1,6 @@
 """Plans the part of a node pool that only GKE has. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
@@ -10,7 +11,7 @@ from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_labels import GPU_PRESENT_LABEL
 from gpupools.plan.pool_plan import GROUP_LABEL
-from gpupools.plan.provider_plan import PoolRequest, ProviderPlan, QueuedProvisioning
+from gpupools.plan.provider_plan import NodeLabels, PoolRequest, ProviderPlan, QueuedProvisioning
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.machines import boot_disk_types
@@ -49,6 +50,9 @@ _BESIDE = {
 }
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx; the versions are those for
 # GKE 1.34 and later, which its network driver needs: GKE's release notes, known issue tcpx-cos125.
+
+_SURE_PART_OF_NAME = 20
+# Characters of its key with which a pool's name in the cloud begins (`pool_name` in declared_inputs.py).
 
 BARE_METAL = "a4x-maxgpu-4g-metal"
 _ASAPD = "Google's DaemonSet asapd-lite, which makes them and which the team installs; their claims wait otherwise"
@@ -164,6 +168,37 @@ class GkePoolPlan(ProviderPlan):
     def pod_labels(self) -> Mapping[str, str]:
         """Return the label of the ComputeClass, which alone makes GKE's autoscaler follow its order."""
         return {CLASS_KEY: self.labels[CLASS_KEY]} if CLASS_KEY in self.labels else {}
+
+    def cloud_labels(self) -> NodeLabels:
+        """Return GKE's labels of machine, GPUs and capacity.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus (gke-accelerator, gke-gpu-driver-version),
+        how-to/timesharing-gpus, how-to/gpus-multi (gke-gpu-partition-size), concepts/spot-vms and
+        how-to/custom-compute-classes beside it. No page says that GPU nodes of GKE Standard have
+        gke-accelerator-count.
+        """
+        shared, is_short = self.gpu_sharing_strategy, self.flex_start or self.queued
+        name = re.compile(re.escape(self.first_name[:_SURE_PART_OF_NAME]) + "[a-z0-9-]*")
+        labels = {
+            "gke-nodepool": self.adopted.name if self.adopted is not None else name,
+            "gke-accelerator": self.accelerator_type,
+            "gke-gpu-partition-size": self.gpu_partition_size,
+            "gke-gpu-sharing-strategy": shared.lower().replace("_", "-") if shared is not None else None,
+            "gke-max-shared-clients-per-gpu": str(self.max_shared_clients_per_gpu) if shared is not None else None,
+            "gke-spot": "true" if self.spot else None,
+            "gke-preemptible": None,
+            "gke-tpu-accelerator": None,
+            "gke-tpu-topology": None,
+            "gke-queued": None,
+            "compute-class": None,
+            "machine-family": self.machine_type.partition("-")[0],
+            "gke-boot-disk": self.boot_disk_type,
+            "gke-os-distribution": self.image_type.partition("_")[0].lower(),
+        }
+        labels |= {} if is_short else {"gke-provisioning": "spot" if self.spot else "standard", "gke-flex-start": None}
+        if self.gpu_driver_version != "INSTALLATION_DISABLED":
+            labels["gke-gpu-driver-version"] = self.gpu_driver_version.lower()
+        return {f"cloud.google.com/{key}": value for key, value in labels.items()}
 
     def queued_provisioning(self) -> QueuedProvisioning | None:
         """Return Google's class for pools with queued provisioning."""
