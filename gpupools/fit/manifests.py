@@ -221,7 +221,7 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
             is_patch |= not row["optional"]
     if not (templates or unknown or is_patch or given.problems):
         given.tell((), "has no pod template", f"add {first['template']}")
-    if is_patch or not all(map(_has_image, templates)):
+    if is_patch or (first["template"] not in ("", ".") and not all(map(_has_image, templates))):
         unknown = _PATCH
     queue, _, default = first["queue"].partition("=")
     return Workload(
