@@ -181,9 +181,9 @@ def _denied(case: _Case) -> Iterator[Reason]:
     if not any(space in own.spaces[name] for name in reached):
         text = f"is in namespace {space}, and no team with a share of {enumeration(reached)} has this namespace{policy}"
         yield Reason("admission", text)
-    if needed and spec.get("schedulerName") != needed:
+    elif needed and spec.get("schedulerName") != needed:
         text = f"does not name the scheduler {needed}, which keeps the shares of teams{policy}"
-        yield Reason("admission", text, {"schedulerName": needed})
+        yield Reason("admission", text, {"schedulerName": needed} if case.shares else {})
 
 
 def _of_kueue(case: _Case) -> Iterator[Reason]:
@@ -302,7 +302,7 @@ def _bypassing(case: _Case, text: str, patch: JsonObject | None = None) -> Itera
     if case.sharing.is_shared(case.queued):
         hint = "" if case.sharing.labels else "; runtime.trust_policy: true rejects other namespaces"
         text = f"{text}, so no queue counts it against the shares of teams{hint}"
-        yield Reason("bypass", text, patch or {})
+        yield Reason("bypass", text, patch if patch and case.shares else {})
 
 
 def _amounts(case: _Case) -> Iterator[Reason]:

@@ -204,6 +204,30 @@ def test_volcano_starts_the_smallest_number_of_each_task(manifest: JsonDict, wan
     assert keys(said(planned("volcano", teams=KAI_TEAMS), manifest)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "space", "wanted"),
+    [("kueue", "research", []), ("kueue", "other", ["taint"]), ("volcano", "research", ["taint"])],
+    ids=["a team", "no team", "no flavor"],
+)
+def test_kueue_s_flavor_adds_what_tolerates_the_taints_of_the_pool(
+    scheduler: str, space: str, wanted: list[str]
+) -> None:
+    """https://github.com/kubernetes-sigs/kueue tag v0.19.2, pkg/scheduler/flavorassigner, checkFlavorForPodSets."""
+    pools = {**SHARED, "big": {**POOLS["big"], "taints": ["team=vision:NoSchedule"]}}
+    found = reasons(planned(scheduler, policy=False, pools=pools), read(load(space=space)))["big"]
+
+    assert [each.key for each in found if each.key == "taint"] == wanted
+
+
+@pytest.mark.parametrize("policy", [True, False])
+@pytest.mark.parametrize(("space", "pool"), [("other", "big"), ("serving", "big"), ("other", "")])
+def test_a_scheduler_that_would_start_no_pod_is_no_advice(policy: bool, space: str, pool: str) -> None:
+    found = said(planned("volcano", policy=policy, teams=KAI_TEAMS), load(space=space, pool=pool))
+
+    assert [each.key for each in found] == ["admission" if policy else "bypass"]
+    assert not any(each.patch for each in found)
+
+
 def test_a_pool_of_no_team_is_nobody_s_share() -> None:
     made = planned("kueue")
 
