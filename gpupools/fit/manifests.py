@@ -314,7 +314,7 @@ def _resources(paths: Sequence[FilePath], problems: dict[Located, None]) -> Iter
         try:
             if is_searched and file.is_dir():
                 continue  # of Terraform
-            text = read_text(file)
+            text = read_text(file, without="CustomResourceDefinition" if is_searched else "")
             if is_searched and not any(recognises(value.data) for value in text.values):
                 continue
             found = read(text).resources

@@ -168,7 +168,7 @@ def test_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     assert [Path(each.file).name for each in found.workloads] == ["b.yaml", "overlay.yaml"]
     missing, template, twice = map(str, found.problems)
     assert missing.endswith("none.yaml: there is no such file")
-    assert template.endswith("helm template CHART > FILE")
+    assert template.endswith("a.yaml: is a template; check what it renders: helm template CHART > FILE")
     assert twice.endswith(f"b.yaml:10: Pod x is also at {tmp_path}/b.yaml:1; keep one")
 
 
@@ -179,6 +179,19 @@ def test_a_folder_skips_other_files_and_a_named_file_is_an_error(tmp_path: Path)
     assert [each.name for each in read_manifests([tmp_path], "default").workloads] == ["x"]
     (problem,) = read_manifests([tmp_path / "values.yaml"], "default").problems
     assert "is not a Kubernetes object" in str(problem)
+
+
+def test_definitions_of_kinds_in_a_folder_are_not_parsed(tmp_path: Path) -> None:
+    """They are megabytes of schemas; one that is no YAML shows that, and what follows keeps its lines."""
+    definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: [\n"
+    (tmp_path / "bundle.yaml").write_text(f"# All.\n---\n{definition}---\n{yaml.safe_dump(POD)}")
+    (tmp_path / "only.yaml").write_text(definition)
+    found = read_manifests([tmp_path], "default")
+
+    assert [(each.name, each.line) for each in found.workloads] == [("x", 7)]
+    assert found.problems == ()
+    (problem,) = read_manifests([tmp_path / "only.yaml"], "default").problems
+    assert "is not YAML" in str(problem)
 
 
 def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from gpupools.fit.workloads import Level, Reason
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan
-from tests.gpupools.fit.loads import read, reasons, template
+from tests.gpupools.fit.loads import ray, read, reasons, template
 from tests.gpupools.software.test_teams import POOLS, plan
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "teams"
@@ -128,18 +128,7 @@ def test_without_the_policy_kueue_alone_decides(manifest: JsonDict, wanted: list
     assert keys(said(planned("kueue", policy=False), manifest)) == wanted
 
 
-def ray(workers: int, least: int = 0, *, space: str = "research", **more: Any) -> JsonDict:
-    """Return a cluster of Ray with workers of a GPU, in the form of KubeRay's samples."""
-    label, own = more.get("pod", {}), more.get("spec", {})
-    head = {"template": {"metadata": label, "spec": template(0, **own)}}
-    worker = {"groupName": "gpus", "replicas": workers, "minReplicas": least, "maxReplicas": 30}
-    worker["template"] = {"metadata": label, "spec": template(1, **own)}
-    spec = {"headGroupSpec": head, "workerGroupSpecs": [worker], **more.get("cluster", {})}
-    metadata = {"name": "x", "namespace": space, "annotations": more.get("notes", {}), "labels": more.get("labels", {})}
-    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
-
-
-SCALED: JsonDict = {"cluster": {"enableInTreeAutoscaling": True}}
+SCALED: JsonDict = {"enableInTreeAutoscaling": True}
 
 
 @pytest.mark.parametrize(
@@ -171,7 +160,7 @@ def test_kueue_admits_a_cluster_of_ray_whole(manifest: JsonDict, wanted: list[An
 )
 def test_kai_starts_the_smallest_number_of_workers_of_ray(workers: int, least: int, wanted: list[Any]) -> None:
     pod = {"labels": OF_BIG}
-    manifest = ray(workers, least, pod=pod, spec={"schedulerName": "kai-scheduler"})
+    manifest = ray(workers, least, pod=pod, scheduler="kai-scheduler")
 
     assert keys(said(planned("kai", teams=KAI_TEAMS), manifest, "big", role=1)) == wanted
 
