@@ -114,8 +114,8 @@ def read_text(path: FilePath, *, without: str = "") -> Text:
     """
     text = _decoded(path)
     if without and f"kind: {without}" in text:
-        parts, kind = _BETWEEN.split(text), re.compile(rf"^kind: {without}\s*$", re.MULTILINE)
-        text = "".join("\n" * part.count("\n") if kind.search(part) else part for part in parts)
+        parts = ((part, map(str.rstrip, part.splitlines())) for part in _BETWEEN.split(text))
+        text = "".join("\n" * part.count("\n") if f"kind: {without}" in lines else part for part, lines in parts)
     if text.lstrip()[:1] not in ("{", "["):
         return Text(text, _yaml(text), False)
     try:
