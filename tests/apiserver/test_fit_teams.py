@@ -131,8 +131,8 @@ def manifest(scheduler: str, load: Load) -> JsonDict:
     if load.kind == "VolcanoJob":
         task = {"name": "task", "replicas": load.pods, "template": {**pod, "spec": spec}}
         task |= {} if load.least is None else {"minAvailable": load.least}
-        job = {"schedulerName": "volcano", "queue": queue, "tasks": [task]}
-        return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": job}
+        tasks = {"schedulerName": "volcano", "queue": queue, "tasks": [task]}
+        return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": tasks}
     job = {"parallelism": load.pods, "completions": load.pods, "backoffLimit": 1000, "template": {**pod, "spec": spec}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
 
