@@ -41,13 +41,7 @@ _GANGS = ("alone", "kueue", "kai", "volcano")
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
 _FACTOR = re.compile(r"(?P<path>[\w.|]+)=(?P<default>\d+)(?:>=(?P<least>[\w.]+))?(?:<=(?P<most>[\w.]+))?")
-_WORDS = {
-    dict: "a map",
-    list: "a list",
-    str: "a text",
-    bool: "true or false",
-    int: f"a whole number from 0 to {_MOST}",
-}
+_WORDS = {dict: "a map", list: "a list", str: "a text", bool: "a boolean", int: f"a whole number from 0 to {_MOST}"}
 _TEXT_MAPS = ("metadata.labels", "metadata.annotations", "spec.nodeSelector")
 _CONTAINERS = ("spec.containers", "spec.initContainers")
 _PARTS: Mapping[type, Sequence[str]] = {

@@ -241,12 +241,7 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     Sources: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/podgrouper/podgrouper/plugins/
     defaultgrouper; https://github.com/volcano-sh/volcano tag v1.15.1, pkg/controllers/podgroup.
     """
-    is_kai, pool, space, owners = (
-        case.sharing.scheduler == "kai",
-        case.pool,
-        case.workload.namespace,
-        case.sharing.owners,
-    )
+    is_kai, space, owners = case.sharing.scheduler == "kai", case.workload.namespace, case.sharing.owners
     needed, wanted = KAI_SCHEDULER if is_kai else "volcano", f"{case.team}.{case.queued}"
     part, key = ("labels", kai.QUEUE_LABEL) if is_kai else ("annotations", volcano.QUEUE_ANNOTATION)
     field = "" if is_kai else case.workload.queue
@@ -268,8 +263,10 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     elif lacks:
         words = enumeration(f"{key}: {value}" for key, value in lacks.items())
         yield Reason("queue", f"needs the {part} {words}, by which its queue finds it", patch)
-    elif is_kai and pool.group and _owner_labels(case).get(GROUP_LABEL) != pool.group:
-        text = f"needs the label {GROUP_LABEL}: {pool.group} on the {case.workload.kind} itself, not only on its pods"
+    elif is_kai and case.pool.group and _owner_labels(case).get(GROUP_LABEL) != case.pool.group:
+        text = (
+            f"needs the label {GROUP_LABEL}: {case.pool.group} on the {case.workload.kind} itself, not only on its pods"
+        )
         yield Reason("queue", f"{text}: KAI's scheduler of these pools finds it by that")
     else:
         yield from _fraction(case)
