@@ -896,11 +896,10 @@ def _fit_kinds() -> str:
     """List the kinds whose pods `gpupools fit` knows, with where they are."""
     paths: dict[tuple[str, str], list[str]] = {}
     for row in data_rows("workload_kinds.csv"):
-        paths.setdefault((row["kind"], row["group"]), []).append(row["template"] and f"`{row['template']}`")
-    rows = [
-        (kind, group or "core", "<br>".join(filter(None, own)) or "unknown: its runtime makes the pods")
-        for (kind, group), own in paths.items()
-    ]
+        paths.setdefault((row["kind"], row["group"]), []).append(
+            f"`{row['template']}`" if row["template"] else f"unknown: {row['unknown']}"
+        )
+    rows = [(kind, group or "core", "<br>".join(own)) for (kind, group), own in paths.items()]
     return _table(("Kind", "API group", "Pod templates"), rows)
 
 

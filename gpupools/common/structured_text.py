@@ -101,14 +101,21 @@ class NotStructured(Rejected):
     """A file is neither JSON nor YAML."""
 
 
-def read_text(path: FilePath) -> Text:
+def read_text(path: FilePath, *, without: str = "") -> Text:
     """Read a JSON file, or a YAML file of one or more documents.
+
+    Args:
+        path: The file.
+        without: A kind of Kubernetes whose YAML documents are not parsed, since they are many and large.
 
     Raises:
         NotStructured: It is neither.
         Rejected: It cannot be read, or is beyond the limits.
     """
     text = _decoded(path)
+    if without and f"kind: {without}" in text:
+        parts = ((part, map(str.rstrip, part.splitlines())) for part in _BETWEEN.split(text))
+        text = "".join("\n" * part.count("\n") if f"kind: {without}" in lines else part for part, lines in parts)
     if text.lstrip()[:1] not in ("{", "["):
         return Text(text, _yaml(text), False)
     try:
@@ -119,6 +126,10 @@ def read_text(path: FilePath) -> Text:
         return Text(text, parse_yaml(text, unique=True), False)
     except Rejected:
         raise NotStructured([_rendered(text, broken)]) from None
+
+
+_BETWEEN = re.compile(r"(^---(?:[ \t][^\n]*)?$)", re.MULTILINE)
+"""What separates YAML documents, also inside block scalars."""
 
 
 def _yaml(text: str) -> tuple[Value, ...]:
@@ -133,7 +144,8 @@ def _rendered(text: str, problem: Problem) -> Problem:
     """Give the cure for a template of Helm, which is YAML only once it is rendered."""
     if "{{" not in text or " is not " not in problem.what:
         return problem
-    return Problem(problem.path, f"{problem.what} (a template?)", "check what it renders: helm template CHART > FILE")
+    what = "is a template" if text.lstrip().startswith("{{") else f"{problem.what} (a template?)"
+    return Problem(problem.path, what, "check what it renders: helm template CHART > FILE")
 
 
 def _decoded(path: FilePath) -> str:

@@ -14,7 +14,7 @@ from gpupools.fit.workloads import Need as Need
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.hami import HAMI, PODS_PER_GPU
-from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE
+from gpupools.plan.node_resources import FRACTION_ANNOTATIONS, GPU_RESOURCE, KAI_SCHEDULER
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.prices import PoolPrice
 from gpupools.plan.quotas import QuotaNeed, quota_needs
@@ -49,7 +49,9 @@ def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
         return Need(template.pods, per_node, 0, most, *costs.of((pool, 0)))
     pods = [case.template.pods or 0 for case in own]
     free, waiting = _filled(own, pods)
-    number, gang, placed = sum(pods), started_together(own), sum(pods) - sum(waiting)
+    number, placed = sum(pods), sum(pods) - sum(waiting)
+    # Kueue counts units, not nodes, and leaves its pods to the scheduler of Kubernetes.
+    gang = started_together(own, _GANGS.get(str(template.spec.get("schedulerName")), "alone"))
     nodes = len(free) + sum(-(-count // _times(each, node)) for each, count in zip(asked, waiting, strict=True))
     others = list[tuple[PoolPlan, int]]()
     for step in _other_steps(own) if any(waiting) else ():
@@ -87,6 +89,10 @@ def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
     )
 
 
+_GANGS = {KAI_SCHEDULER: "kai", "volcano": "volcano"}
+"""Schedulers that put pods on nodes together or not at all."""
+
+
 def _other_steps(own: Sequence[Case]) -> Iterator[Sequence[Case]]:
     """Yield the cases on each other step of the pool.
 
@@ -100,11 +106,11 @@ def _other_steps(own: Sequence[Case]) -> Iterator[Sequence[Case]]:
                 yield [replace(case, offer=offer) for case in own]
 
 
-def started_together(own: Sequence[Case]) -> int:
+def started_together(own: Sequence[Case], scheduler: str) -> int:
     """Return how many pods of some templates of a workload start at once or not at all; 1 where each does by itself."""
     workload, counted = own[0].workload, [case.template for case in own]
     others = sum(one.pods or 0 for one in workload.templates if one not in counted)
-    return max(1, workload.gang - others // workload.groups)
+    return max(1, workload.gangs.get(scheduler, 0) - others // workload.groups)
 
 
 def counted_together(case: Case) -> list[Case]:

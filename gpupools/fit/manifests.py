@@ -1,10 +1,13 @@
 """Reads manifests as workloads: which objects make pods, how many, and which of them start together.
 
 Where pods are is data, `data/workload_kinds.csv`: paths of keys from the object, and after `[]` (a list of roles) or
-`{}` (a map of roles) from the role. `count` is a product of `path=default`, between two other keys with `>=` and `<=`;
-`nodes` is one pod per node; `less` names the role whose pods are among these, `volumes` the claims that each mounts.
-`gang` lists where its size is, the first that is there: an annotation, a path, or all pods. Whether a scheduler forms
-the gang is the caller's to know.
+`{}` (a map of roles) from the role. `count` is a product of `path=default`, of `a|b` the first above 0, between two
+other keys with `>=` and `<=`; `nodes` is one pod per node; `less` names the role whose pods are among these, `volumes`
+the claims that each mounts.
+`kueue`, `kai` and `volcano` say where the size of the gang is that each of them forms, the first that is there: an
+annotation, a path, the sum of `least` (a count for each role), all pods, or `each` by itself; `?` where the controller
+of the kind has to be told. `alone` is that of a program that waits for its pods. `kueue_needs` is what Kueue's webhook
+requires: paths and annotations with their values.
 """
 
 import re
@@ -23,7 +26,7 @@ from gpupools.common.input_files import files_of
 from gpupools.common.json_types import JsonObject, mapping
 from gpupools.common.numbers import whole_number
 from gpupools.common.structured_text import NotStructured, read_text
-from gpupools.fit.workloads import Manifests, PodTemplate, Workload
+from gpupools.fit.workloads import Manifests, PodTemplate, Workload, maps
 from gpupools.readback.inputs import string_map
 from gpupools.stackfile.check import Located
 
@@ -33,10 +36,12 @@ _MOST = 2**31 - 1
 """Kubernetes counts in 32 bits."""
 _RENDER = "check what it renders: helm template CHART > FILE"
 _FILL = "fill in the variables first: envsubst < TEMPLATE > FILE"
+_PATCH = "that may be a patch, as no image is named (check what it is for: kubectl kustomize FOLDER > FILE)"
+_GANGS = ("alone", "kueue", "kai", "volcano")
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
-_FACTOR = re.compile(r"(?P<path>[\w.]+)=(?P<default>\d+)(?:>=(?P<least>[\w.]+))?(?:<=(?P<most>[\w.]+))?")
-_WORDS = {dict: "a map", list: "a list", str: "a text", int: f"a whole number from 0 to {_MOST}"}
+_FACTOR = re.compile(r"(?P<path>[\w.|]+)=(?P<default>\d+)(?:>=(?P<least>[\w.]+))?(?:<=(?P<most>[\w.]+))?")
+_WORDS = {dict: "a map", list: "a list", str: "a text", bool: "a boolean", int: f"a whole number from 0 to {_MOST}"}
 _TEXT_MAPS = ("metadata.labels", "metadata.annotations", "spec.nodeSelector")
 _CONTAINERS = ("spec.containers", "spec.initContainers")
 _PARTS: Mapping[type, Sequence[str]] = {
@@ -104,10 +109,12 @@ class _Object:
         """Return a product of numbers; None for one pod per node."""
         total = 1
         for factor in filter(None, map(_FACTOR.fullmatch, factors.split())):
-            path, least, most = (
-                factor[key] and self.value((*base, *_keys(factor[key])), int) for key in ("path", "least", "most")
+            least, most, *found = (
+                key and self.value((*base, *_keys(key)), int)
+                for key in (factor["least"], factor["most"], *factor["path"].split("|"))
             )
-            number = max(int(factor["default"] if path is None else path), least or 0)
+            first = next(filter(None, found), found[-1])
+            number = max(int(factor["default"] if first is None else first), least or 0)
             total *= min(number, number if most is None else int(most))
         return None if factors == "nodes" else total
 
@@ -122,7 +129,7 @@ class _Object:
         for key in roles if isinstance(roles, dict) else range(len(roles)):
             yield self.value((*path, key, row["role"]), str) or str(key), (*path, key), (*path, key, *rest)
 
-    def pod(self, at: Path, role: str, count: int | None, row: Row) -> PodTemplate:
+    def pod(self, at: Path, role: str, count: int | None, row: Row, least: int = 0) -> PodTemplate:
         """Return a pod template, after a look at the types of its parts."""
         template = self.value(at, dict)
         is_rendered = template is not None and _is_rendered_later([template.get("metadata"), template.get("spec")])
@@ -140,7 +147,7 @@ class _Object:
                 for key in ("limits", "requests") if name in _CONTAINERS else ():
                     self.value((*path, index, "resources", key), dict)
         spec = mapping(template.get("spec"))
-        if not spec.get("containers"):
+        if not spec.get("containers", True):
             self.tell((*at, "spec"), "has no containers", "give at least one container")
         named, _, default = row["scheduler"].partition("=")
         if named and not spec.get("schedulerName"):
@@ -148,23 +155,36 @@ class _Object:
         if row["volumes"] and self.value(_keys(row["volumes"]), list):
             claim = {"name": row["volumes"], "persistentVolumeClaim": {}}
             spec = {**spec, "volumes": [*(self.value((*at, "spec", "volumes"), list) or ()), claim]}
-        return PodTemplate(role, self.line_of(at), mapping(template.get("metadata")), spec, count)
+        return PodTemplate(role, self.line_of(at), mapping(template.get("metadata")), spec, count, least)
 
-    def gang(self, words: str, pods: int) -> int:
-        """Return the size of the gangs, of which `words` says where it is; 0 where each pod starts by itself."""
-        for word in words.split():
-            if word == "all":
-                return pods if pods > 1 else 0
-            at = ("metadata", "annotations", word) if "/" in word else _keys(word)
-            written = self.value(at, str if "/" in word else int)
-            size = whole_number(written) if isinstance(written, str) else written
-            if written and not size:
-                self.tell(at, f"got {shown(written)}", "write a number of pods, as text")
-            if size and size > pods:
-                self.tell((), f"starts with {size} pods at once, by {word}, and makes {pods}", "lower the first")
-            if size:
+    def written(self, word: str, kind: type, row: Row) -> Any:
+        """Return what is at a path, or what an annotation or a label has, of which the name has a `/`."""
+        if "/" not in word:
+            return self.value(_keys(word), kind)
+        places = ((*_keys(row["metadata"] or "metadata"), part, word) for part in ("annotations", "labels"))
+        return next(filter(None, (self.value(place, str) for place in places)), None)
+
+    def gang(self, column: str, row: Row, pods: int, least: int) -> int:
+        """Return the size of the gangs, of which a column says where it is; 0 where each pod starts by itself."""
+        for word in row[column].split():
+            size = {"each": 0, "all": pods, "least": least}.get(word)
+            if size is None and (found := self.written(word, int, row)):
+                size = whole_number(found) if isinstance(found, str) else found
+                if not size:
+                    self.tell((), f"got {shown(found)} for {word}", "write a number of pods, as text")
+                elif size > pods:
+                    self.tell((), f"starts with {size} pods at once, by {word}, and makes {pods}", "lower the first")
+            if size is not None:
                 return int(size) if size > 1 else 0
         return 0
+
+    def unmet(self, row: Row) -> Iterator[str]:
+        """Yield what Kueue's webhook requires, and the object does not have."""
+        for need in row["kueue_needs"].split():
+            ways = [way.split("=") for way in need.split("|")]
+            has = [self.written(word, bool, row) for word, _ in ways]
+            if not any(str(got or False).lower() == value for got, (_, value) in zip(has, ways, strict=True)):
+                yield " or ".join(f"{word}: {value!r}" if "/" in word else f"{word}: {value}" for word, value in ways)
 
 
 def _workload(given: _Object, namespace: str) -> Workload | None:
@@ -179,20 +199,25 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     if not name:
         given.tell(("metadata",), "has no name", "add metadata.name")
     pods: dict[str, int] = {}
-    together, unknown = 0, ""
+    together, least, unknown, is_patch = 0, 0, "", False
     for row, (role, base, at) in ((each, place) for each in rows for place in given.places(each)):
         if row["template"] and given.value(at, object) is not None:
             count = given.count(row["count"], base)
             count = count and max(0, count - pods.get(row["less"], 0))
-            templates.append(given.pod(at, role, count, row))
             pods[role] = count or 0
-            together += pods[role] if row["gang"] else 0
+            is_of_gang = any(row[column] for column in _GANGS)
+            own = min(pods[role], (given.count(row["least"], base) or 0) if row["least"] else pods[role]) * is_of_gang
+            templates.append(given.pod(at, role, count, row, own))
+            together, least = together + pods[role] * is_of_gang, least + own
         elif row["unknown"]:
             unknown = row["unknown"]
-        elif not row["optional"]:
-            given.tell((), f"has no pod template at {dotted(at)}", "add it, with at least one container")
-    if not templates and not unknown and not given.problems:
+        else:
+            is_patch |= not row["optional"]
+    if not (templates or unknown or is_patch or given.problems):
         given.tell((), "has no pod template", f"add {first['template']}")
+    if is_patch or (first["template"] not in ("", ".") and not all(map(_has_image, templates))):
+        unknown = _PATCH
+    queue, _, default = first["queue"].partition("=")
     return Workload(
         kind,
         name or "",
@@ -201,12 +226,19 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
         given.found.line,
         given.value(_keys(first["metadata"] or "metadata"), dict) or {},
         () if unknown else tuple(templates),
-        0 if unknown else given.gang(first["gang"], together),
+        {} if unknown else {each: given.gang(each, first, together, least) for each in _GANGS if first[each]},
+        frozenset(each for each in _GANGS if first[each].endswith("?")),
         given.count(first["groups"]) or 0,
-        (given.value(_keys(first["queue"]), str) if first["queue"] else "") or "",
+        (queue and given.written(queue, str, first)) or default,
         "" if rows else f"{kind} is not known: each of its pod templates is read as one pod",
         unknown,
+        tuple(given.unmet(first)),
     )
+
+
+def _has_image(template: PodTemplate) -> bool:
+    """Return whether a container has an image, without which the API server takes it only as a part of a patch."""
+    return any(each.get("image") for each in maps(template.spec.get("containers")))
 
 
 def _templates_in(value: Any, at: Path) -> Iterator[Path]:
@@ -239,7 +271,9 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
         problems |= given.problems
         if given.problems:
             continue
-        if workload is not None:
+        if workload is not None and workload.unknown == _PATCH:
+            not_read[f"{kind} {_PATCH}"] += 1
+        elif workload is not None:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
@@ -274,7 +308,7 @@ def _resources(paths: Sequence[FilePath], problems: dict[Located, None]) -> Iter
         try:
             if is_searched and file.is_dir():
                 continue  # of Terraform
-            text = read_text(file)
+            text = read_text(file, without="CustomResourceDefinition" if is_searched else "")
             if is_searched and not any(recognises(value.data) for value in text.values):
                 continue
             found = read(text).resources

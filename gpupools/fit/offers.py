@@ -1,7 +1,7 @@
 """What a node of a pool offers to pods, by its plan, in the terms of the scheduler."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
 from typing import NamedTuple
@@ -72,6 +72,8 @@ class Offer(NamedTuple):
     """Schedulers of the cluster."""
     runtime_classes: frozenset[str] = frozenset()
     """RuntimeClasses that the plan knows of."""
+    flavor_tolerations: Sequence[JsonObject] = ()
+    """What Kueue adds to the pods of teams that it puts on the pool: `spec.tolerations` of its ResourceFlavor."""
     trust_policies: Mapping[str, JsonObject] = MappingProxyType({})
     """Specs of the cluster's admission policies that judge pods by their namespace, by the mark of the pools."""
 
@@ -92,6 +94,12 @@ def offers(plan: StackPlan) -> tuple[Offer, ...]:
     """Return what a new node of each pool of a plan offers."""
     made: list[Offer] = []
     promised, objects = promises(plan), {runtime.cluster: runtime.objects for runtime in plan.runtimes}
+    flavors = {
+        (runtime.cluster, each["metadata"]["name"]): each["spec"].get("tolerations", ())
+        for runtime in plan.runtimes
+        for each in runtime.team_objects
+        if each["kind"] == "ResourceFlavor"
+    }
     for key in dict.fromkeys(each.pool.cluster for each in promised):
         own = [each for each in promised if each.pool.cluster == key]
         schedulers = {name for each in own for name in (each.pool.scheduler_name, each.pool.pod().get("schedulerName"))}
@@ -103,7 +111,9 @@ def offers(plan: StackPlan) -> tuple[Offer, ...]:
         of_cluster: JsonDict = {"schedulers": frozenset({"default-scheduler", *filter(None, schedulers)})}
         of_cluster |= {"runtime_classes": frozenset(filter(None, classes)), "trust_policies": policies}
         region = plan.stack.clusters[key].region_name()
-        made += [_offer(promise, region)._replace(**of_cluster) for promise in own]
+        for promise in own:
+            of_pool = {**of_cluster, "flavor_tolerations": flavors.get((key, promise.pool.name), ())}
+            made.append(_offer(promise, region)._replace(**of_pool))
     return tuple(made)
 
 

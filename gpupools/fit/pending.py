@@ -13,6 +13,7 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.fit.live import Live, NodeOffers, node_offers
 from gpupools.fit.offers import Offer, offers
 from gpupools.fit.pod_judging import Context, judge
+from gpupools.fit.team_queues import Sharing, sharing_of, team_reasons
 from gpupools.fit.workloads import LEVELS, REASONS, Level, PodTemplate, Verdict, Workload
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import POOL_LABEL
@@ -115,7 +116,8 @@ def answers(live: Live, given: Given, pod: str = "") -> list[Answer]:
         return [_by_finding(pod or given.key, found, found.message, "")]
     nodes = [snapshot.nodes_of_pool.get(offer.pool.name, ()) for offer in own]
     offered = [[node_offers(node, offer, live) for node in of] for offer, of in zip(own, nodes, strict=True)]
-    pods = [_Pod(each, live, given, list(zip(own, statuses, offered, strict=True))) for each in live.pods]
+    pools, sharing = list(zip(own, statuses, offered, strict=True)), sharing_of(given.plan)
+    pods = [_Pod(each, live, given, pools, sharing) for each in live.pods]
     waiting = [each for each in pods if pod or (each.template.asks_for_gpus and not each.spec.get("nodeName"))]
     known: dict[str, Answer] = {}
     answered = [known.get(each.like) or known.setdefault(each.like, each.answer()) for each in waiting]
@@ -149,7 +151,10 @@ def _newest(events: Iterable[JsonObject], *reasons: str) -> JsonObject:
 
 
 class _Pod:
-    def __init__(self, pod: JsonObject, live: Live, given: Given, pools: Sequence[_Pool]) -> None:
+    def __init__(
+        self, pod: JsonObject, live: Live, given: Given, pools: Sequence[_Pool], sharing: Mapping[str, Sharing]
+    ) -> None:
+        self.sharing = sharing
         self.name, self.spec, self.status = full_name(pod), pod["spec"], pod["status"]
         self.snapshot, self.given, self.pools, meta = live.snapshot, given, pools, pod["metadata"]
         self.context, self.template = Context(given.plan, live.manifests), PodTemplate("", None, meta, self.spec)
@@ -176,8 +181,24 @@ class _Pod:
             "preempting": self.status.get("nominatedNodeName", ""),
         }
         states = (self._says(key, text) for key, text in anywhere.items() if text)
-        found = next(states, None) or min(map(self._in_pool, self.pools), key=lambda each: each[0])[1]
+        found = (
+            (self._by_shares() if not anywhere["placed"] else None)
+            or next(states, None)
+            or min(map(self._in_pool, self.pools), key=lambda each: each[0])[1]
+        )
         return found if found.level is Level.FITS else found._replace(details=tuple(self._details(found.where)))
+
+    def _by_shares(self) -> Answer | None:
+        """Return why KAI or Volcano never starts the pod on a pool that it fits: by share or queue of its team."""
+        if self.spec.get("schedulerName") not in _WORKLOADS:
+            return None
+        fitting = [offer for offer, *_ in self.pools if self._judged(offer).level is not Level.UNFIT]
+        never = list[Answer]()
+        for offer in fitting:
+            reasons = team_reasons(self.workload, self.template, offer, self.context, self.sharing)
+            unfit = [each for each in reasons if each.level is Level.UNFIT and REASONS[each.key]["by"] not in _BESIDE]
+            never += [self._says(each.key, f"the pod {each.text}", offer.where, "pod") for each in unfit[:1]]
+        return never[0] if never and len(never) == len(fitting) else None
 
     def _by_teams(self, gates: Sequence[str], scheduler: str | None) -> str:
         """Return why the scheduler of teams keeps the pod back: Kueue by a gate, the others by their queues."""

@@ -113,7 +113,9 @@ def judge(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
 def _taints(case: Case) -> Iterator[Reason]:
     # What ExtendedResourceToleration adds: EKS, AKS and GKE have it (docs/reference/stack-file.md).
     names = filter(is_extended, case.template.asked.amounts)
-    added = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names]
+    added: list[JsonObject] = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names]
+    if any(case.workload.namespace in team.namespaces for team in case.context.plan.stack.teams.values()):
+        added += case.offer.flavor_tolerations
     for taint in untolerated([*case.template.tolerations, *added], case.offer.taints):
         fix = [toleration for toleration in case.pool.pod()["tolerations"] if tolerates([toleration], taint)]
         trust, space = case.pool.trust if taint.key == TRUST_LABEL else None, case.workload.namespace

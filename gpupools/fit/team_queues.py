@@ -181,18 +181,21 @@ def _denied(case: _Case) -> Iterator[Reason]:
     if not any(space in own.spaces[name] for name in reached):
         text = f"is in namespace {space}, and no team with a share of {enumeration(reached)} has this namespace{policy}"
         yield Reason("admission", text)
-    if needed and spec.get("schedulerName") != needed:
+    elif needed and spec.get("schedulerName") != needed:
         text = f"does not name the scheduler {needed}, which keeps the shares of teams{policy}"
-        yield Reason("admission", text, {"schedulerName": needed})
+        yield Reason("admission", text, {"schedulerName": needed} if case.shares else {})
 
 
 def _of_kueue(case: _Case) -> Iterator[Reason]:
     team, space = case.team, case.workload.namespace
-    # Webhooks give other kinds the queue of their namespace, and their pods that of the object.
-    has_own = case.workload.kind in (*ADMITTED_WHOLE, "Deployment", "Pod")
+    # Webhooks give the kinds that Kueue knows the queue of their namespace, and their pods that of the object.
+    has_own = "kueue" in case.workload.gangs
     queue = case.named("labels", f"{kueue.GROUP}/queue-name", of_pods=not has_own, of_object=has_own)
     asked, quotas = case.counts(case), case.sharing.shares.shares.get(case.team, {})
     covered = {resource for _, resource in quotas} & asked.keys()
+    if team and case.workload.unmet:
+        text = f"is rejected by Kueue, which requires {' and '.join(case.workload.unmet)}"
+        yield Reason("admission", text)
     if queue and (queue != kueue.QUEUE or not team):
         text = f"names the queue {shown(queue)}, which the plan does not make in namespace {space}"
         yield Reason("unknown-queue", f"{text}; its queue is {kueue.QUEUE}" if team else text)
@@ -232,34 +235,20 @@ def _misled(case: _Case, asked: Mapping[str, Decimal]) -> Iterator[str]:
             yield pool.name
 
 
-_GANGS_OF_VOLCANO = frozenset({"Pod", "Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Job", "CronJob"})
-"""Kinds of which Volcano itself knows the gang; of others, the controller may make the pod group, or none."""
-ADMITTED_WHOLE = frozenset(
-    {"Job", "CronJob", "JobSet", "LeaderWorkerSet", "MPIJob", "RayCluster", "RayJob", "RayService", "StatefulSet"}
-)
-"""Kinds of which Kueue admits all pods together, by `data/kueue_configuration.yaml`; of others it admits each pod."""
-
-
 def _of_queue(case: _Case) -> Iterator[Reason]:
     """Yield what a pod of KAI or Volcano lacks, whose queues are of a team and a pool.
 
     Sources: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/podgrouper/podgrouper/plugins/
     defaultgrouper; https://github.com/volcano-sh/volcano tag v1.15.1, pkg/controllers/podgroup.
     """
-    is_kai, pool, space, owners = (
-        case.sharing.scheduler == "kai",
-        case.pool,
-        case.workload.namespace,
-        case.sharing.owners,
-    )
+    is_kai, space, owners = case.sharing.scheduler == "kai", case.workload.namespace, case.sharing.owners
     needed, wanted = KAI_SCHEDULER if is_kai else "volcano", f"{case.team}.{case.queued}"
     part, key = ("labels", kai.QUEUE_LABEL) if is_kai else ("annotations", volcano.QUEUE_ANNOTATION)
-    # Of the kinds here whose templates have roles, Volcano's own Job ignores the annotation of its pods.
-    has_field = not is_kai and case.workload.kind == "Job" and bool(case.template.role)
-    queue = case.workload.queue or ("default" if has_field else case.named(part, key, of_object=is_kai))
+    field = "" if is_kai else case.workload.queue
+    queue = field or case.named(part, key, of_object=is_kai)
     lacks = {key: wanted} if queue != wanted else {}
     lacks |= {POOL_LABEL: case.queued} if is_kai and case.named(part, POOL_LABEL) != case.queued else {}
-    patch: JsonObject = {"metadata": {part: lacks}} if case.shares and not (case.workload.queue or has_field) else {}
+    patch: JsonObject = {"metadata": {part: lacks}} if case.shares and not field else {}
     if case.template.spec.get("schedulerName") != needed:
         yield from _bypassing(case, f"does not name the scheduler {needed}", {"schedulerName": needed})
     elif space not in owners.get(queue, (space,)):
@@ -274,8 +263,10 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     elif lacks:
         words = enumeration(f"{key}: {value}" for key, value in lacks.items())
         yield Reason("queue", f"needs the {part} {words}, by which its queue finds it", patch)
-    elif is_kai and pool.group and _owner_labels(case).get(GROUP_LABEL) != pool.group:
-        text = f"needs the label {GROUP_LABEL}: {pool.group} on the {case.workload.kind} itself, not only on its pods"
+    elif is_kai and case.pool.group and _owner_labels(case).get(GROUP_LABEL) != case.pool.group:
+        text = (
+            f"needs the label {GROUP_LABEL}: {case.pool.group} on the {case.workload.kind} itself, not only on its pods"
+        )
         yield Reason("queue", f"{text}: KAI's scheduler of these pools finds it by that")
     else:
         yield from _fraction(case)
@@ -308,31 +299,34 @@ def _bypassing(case: _Case, text: str, patch: JsonObject | None = None) -> Itera
     if case.sharing.is_shared(case.queued):
         hint = "" if case.sharing.labels else "; runtime.trust_policy: true rejects other namespaces"
         text = f"{text}, so no queue counts it against the shares of teams{hint}"
-        yield Reason("bypass", text, patch or {})
+        yield Reason("bypass", text, patch if patch and case.shares else {})
 
 
 def _amounts(case: _Case) -> Iterator[Reason]:
     """Yield what is above the maximum or the guarantee of the team, which has a share of the pool."""
     work, pool, scheduler, team = case.workload, case.pool, case.sharing.scheduler, f"team {case.team}"
     own = counted_together(case)
-    pods = [pool.max_nodes if one.template.pods is None else one.template.pods for one in own]
-    counts = [(case.counts(one), count) for one, count in zip(own, pods, strict=True)]
-    together, (guarantees, limits) = started_together(own), case.bounds()
-    if scheduler == "kueue":
-        least = quantity(case.named("annotations", f"{kueue.GROUP}/job-min-parallelism"))
-        whole = sum(count for _, count in counts) // work.groups if work.kind in ADMITTED_WHOLE else 1
-        together = int(least or whole)
+    together, (guarantees, limits) = started_together(own, scheduler), case.bounds()
+    # Volcano ignores the least of each task where they are more than the gang: pkg/scheduler/api/job_info.go.
+    has_least = sum(one.least for one in work.templates) <= work.gangs.get(scheduler, 0)
+    counts = []
+    for one in own:
+        pods = pool.max_nodes if one.template.pods is None else one.template.pods
+        counts.append((case.counts(one), pods, one.template.least * has_least))
     for name, most in limits.items():
-        each = sorted((asked.get(name, Decimal(0)), count) for asked, count in counts)
-        total, start, left = sum((amount * count for amount, count in each), Decimal(0)), Decimal(0), together
-        for amount, count in each:  # the smallest first, so that only what never starts is called so
-            start, left = start + amount * min(left, count), left - min(left, count)
+        each = sorted((asked.get(name, Decimal(0)), count, least) for asked, count, least in counts)
+        total = sum((amount * count for amount, count, _ in each), Decimal(0))
+        start = sum((amount * least for amount, _, least in each), Decimal(0))
+        left = together - sum(least for *_, least in each)
+        for amount, count, least in each:  # the smallest first, so that only what never starts is called so
+            more = max(0, min(left, count - least))
+            start, left = start + amount * more, left - more
         unit, guarantee = "GPUs" if scheduler == "kai" else unit_name(name, pool), guarantees[name]
         asks, all_ask = f"asks for {start:g} {unit}{' together' * (together > 1)}", f"asks for {total:g} {unit}"
         kept, waits = f"{guarantee} are guaranteed to {team}", "its other pods may wait"
         if start > most:
-            is_known = scheduler != "volcano" or work.kind in _GANGS_OF_VOLCANO or each[0][0] > most
-            level = None if is_known else Level.UNKNOWN
+            is_sure = scheduler not in work.unsure or each[0][0] > most
+            level = None if is_sure else Level.UNKNOWN
             yield Reason("above-limit", f"{asks}, and {team} may use {most}", other_level=level)
             continue
         if total > most:

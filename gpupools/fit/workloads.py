@@ -35,6 +35,8 @@ class PodTemplate:
     spec: JsonObject
     pods: int | None = 1
     """How many; None for one on each node (DaemonSet)."""
+    least: int = 0
+    """How many of them a gang of the workload has at least."""
 
     @cached_property
     def asked(self) -> Requests:
@@ -86,16 +88,23 @@ class Workload(NamedTuple):
     metadata: JsonObject
     """Labels and annotations of the object itself, where queues are named."""
     templates: tuple[PodTemplate, ...]
-    gang: int = 0
-    """Pods of all templates together that start together or not at all; 0 where each starts by itself."""
+    gangs: Mapping[str, int] = MappingProxyType({})
+    """Pods of all templates together that start together or not at all; 0 where each starts by itself.
+
+    By `kueue`, `kai` and `volcano` if they know the kind, and `alone` where a program waits for all its pods.
+    """
+    unsure: frozenset[str] = frozenset()
+    """Those for whom the controller of the kind forms the gang only if it is told to."""
     groups: int = 1
     """How many such gangs there are, such as the replicas of a LeaderWorkerSet."""
     queue: str = ""
-    """A queue that the spec names instead of a label (Volcano)."""
+    """A queue that a field names instead of an annotation of the pods (Volcano)."""
     note: str = ""
     """What is assumed of a kind that is not known."""
     unknown: str = ""
     """Why its pods cannot be judged; then it has no template."""
+    unmet: tuple[str, ...] = ()
+    """What Kueue's webhook requires, and the object does not have."""
 
     @property
     def place(self) -> str:

@@ -40,6 +40,25 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 CHARTS = {"kueue": "kueue", "kai": "kai-scheduler", "volcano": "volcano"}
 CERTIFICATES = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
 RESERVED = "kai-resource-reservation"
+RAY_CLUSTERS: JsonDict = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "rayclusters.ray.io"},
+    "spec": {
+        "group": "ray.io",
+        "names": {"kind": "RayCluster", "plural": "rayclusters"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""Where KubeRay's own has the fields, which its controller alone needs."""
 GANG = {"kai": "kai.scheduler/batch-min-member", "volcano": "scheduling.volcano.sh/group-min-member"}
 
 
@@ -306,6 +325,7 @@ def _definitions(server: ControlPlane, scheduler: str) -> None:
     shown = subprocess.run(command, check=True, capture_output=True).stdout
     found = [each for each in yaml.load_all(shown, yaml.CSafeLoader) if each]
     found = [each for each in found if each["kind"] == "CustomResourceDefinition"]
+    found += [RAY_CLUSTERS] if scheduler == "kueue" else []
     for each in found:
         each.get("spec", {}).pop("conversion", None)
         server.apply(each).succeeded()
@@ -348,7 +368,7 @@ def _prepare_kueue(made: Cluster) -> None:
     config = yaml.safe_load(_release(made)["managerConfig"]["controllerManagerConfigYaml"])
     config["leaderElection"]["leaderElect"] = False
     config |= {
-        "integrations": {"frameworks": ["batch/job", "pod"]},  # the other kinds are not in this server
+        "integrations": {"frameworks": ["batch/job", "pod", "ray.io/raycluster"]},  # other kinds are not here
         "internalCertManagement": {"enable": False},
         "webhook": {"port": webhook},
         "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},

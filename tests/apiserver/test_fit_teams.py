@@ -13,11 +13,12 @@ from gpupools.common.json_types import JsonDict
 from gpupools.fit.counting import Costs, needs
 from gpupools.fit.offers import offers
 from gpupools.fit.pod_judging import Context
+from gpupools.fit.team_queues import sharing_of, team_reasons
 from gpupools.fit.workloads import Level, Verdict
 from gpupools.providers import clouds
 from tests.apiserver.conftest import only
 from tests.apiserver.team_cluster import GANG, Cluster, recorded
-from tests.gpupools.fit.loads import read, reasons, template
+from tests.gpupools.fit.loads import ray, read, reasons, template
 from tests.gpupools.software.test_teams import POOLS, plan
 
 pytestmark = pytest.mark.apiserver
@@ -26,8 +27,13 @@ TEAMS: JsonDict = {
     "research": {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 24}},
     "vision": {"namespaces": ["vision"], "guarantee": {"big": 8}},
     "serving": {"namespaces": ["serving"], "guarantee": {"slices": 7}},
+    "outer": {"namespaces": ["outer"], "guarantee": {"own": 8}},
 }
-SHARED: JsonDict = {"big": POOLS["big"], "slices": {**POOLS["slices"], "nodes": {"max": 1}}}
+SHARED: JsonDict = {
+    "big": POOLS["big"],
+    "slices": {**POOLS["slices"], "nodes": {"max": 1}},
+    "own": {**POOLS["small"], "taints": ["team=outer:NoSchedule"]},
+}
 FILLED = 32
 
 
@@ -50,6 +56,8 @@ class Load(NamedTuple):
     labels: Mapping[str, str] = {}
     scheduler: str | None = None
     kind: str = "Job"
+    least: int | None = None
+    """minAvailable of the task of a job of Volcano."""
 
 
 KUEUE: Mapping[str, Load] = {
@@ -68,6 +76,7 @@ KUEUE: Mapping[str, Load] = {
     "above the slices": Load(8, 0, 0, space="serving", pool="slices"),
     "no pool selected": Load(1, 1, 1, space="serving", pool=""),
     "a pod of its own": Load(1, 1, 1, kind="Pod"),
+    "a taint of the pool that the flavor tolerates": Load(1, 1, 1, space="outer", pool="own"),
 }
 VOLCANO: Mapping[str, Load] = {
     "one GPU": Load(1, 1, 1),
@@ -83,6 +92,11 @@ VOLCANO: Mapping[str, Load] = {
     "a queue that the plan does not make": Load(1, 0, 0, queue="research.none"),
     "another scheduler": Load(1, 0, 0, scheduler="default-scheduler"),
     "the guarantee of slices": Load(7, 7, 7, space="serving", pool="slices", gang=True),
+}
+OF_VOLCANO: Mapping[str, Load] = {
+    "a job of Volcano above the limit": Load(25, 0, 0, kind="VolcanoJob"),
+    "a job of Volcano with a smallest number": Load(25, 24, 16, kind="VolcanoJob", least=16),
+    "a taint of the pool": Load(1, 0, 0, space="outer", pool="own"),
 }
 KAI: Mapping[str, Load] = {
     **VOLCANO,
@@ -114,6 +128,11 @@ def manifest(scheduler: str, load: Load) -> JsonDict:
     pod = {"metadata": {"labels": {key: value for key, value in labels.items() if value}, "annotations": notes}}
     if load.kind == "Pod":
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "labels": {**own, **labels}}, "spec": spec}
+    if load.kind == "VolcanoJob":
+        task = {"name": "task", "replicas": load.pods, "template": {**pod, "spec": spec}}
+        task |= {} if load.least is None else {"minAvailable": load.least}
+        tasks = {"schedulerName": "volcano", "queue": queue, "tasks": [task]}
+        return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": tasks}
     job = {"parallelism": load.pods, "completions": load.pods, "backoffLimit": 1000, "template": {**pod, "spec": spec}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
 
@@ -156,6 +175,8 @@ def runs(cluster: Cluster, load: Load, wanted: int) -> int:
     cluster.server.wait("the queues", lambda: "not found" not in cluster.server.create(made).message)
     got: int = cluster.waits(started, wanted, 90) if wanted else cluster.stays(started, 6)
     cluster.end(load.space)
+    if load.kind == "VolcanoJob":
+        cluster.server.delete(made)
     cluster.server.wait("the end", lambda: not cluster.server.items(f"/api/v1/namespaces/{load.space}/pods"))
     return got
 
@@ -198,9 +219,24 @@ def test_kueue_does_what_fit_says(teams: Cluster) -> None:
     check(teams, KUEUE)
 
 
+@only("kueue")
+def test_kueue_rejects_clusters_of_ray_that_scale_themselves(teams: Cluster) -> None:
+    """Its webhook alone, as KubeRay is not here."""
+    made = plan(TEAMS, SHARED, {"scheduler": "kueue", "trust_policy": True})
+    (offer, *_) = offers(made)
+    for scales, notes in ((True, {}), (True, {"kueue.x-k8s.io/elastic-job": "true"}), (False, {})):
+        manifest = ray(1, enableInTreeAutoscaling=scales, notes=notes)
+        answer, work = teams.server.create(manifest, dry_run=True), read(manifest)
+        found = team_reasons(work, work.templates[1], offer, Context(made), sharing_of(made))
+
+        said = [each.text for each in found if each.key == "admission"]
+        recorded("kueue", f"fit: Ray, autoscaler {scales}, {notes}", bool(said), answer.status >= 300)
+        assert not said or "enableInTreeAutoscaling" in answer.message
+
+
 @only("volcano")
 def test_volcano_does_what_fit_says(teams: Cluster) -> None:
-    check(teams, VOLCANO)
+    check(teams, {**VOLCANO, **OF_VOLCANO})
 
 
 @only("kai")

@@ -47,6 +47,18 @@ def merged(old: Any, patch: Any) -> Any:
     return {key: each for key, each in new.items() if each is not None}
 
 
+def ray(workers: int, least: int = 0, *, space: str = "research", scheduler: str = "", **more: Any) -> JsonDict:
+    """Return a cluster of Ray with workers of a GPU, in the form of KubeRay's samples; `more` are keys of its spec."""
+    notes, pod = more.pop("notes", {}), more.pop("pod", {})
+    named = {"schedulerName": scheduler} if scheduler else {}
+    head = {"rayStartParams": {}, "template": {"metadata": pod, "spec": template(0, **named)}}
+    worker = {"groupName": "gpus", "replicas": workers, "minReplicas": least, "maxReplicas": 30, "rayStartParams": {}}
+    worker["template"] = {"metadata": pod, "spec": template(1, **named)}
+    metadata = {"name": "x", "namespace": space, "annotations": notes}
+    spec = {"headGroupSpec": head, "workerGroupSpecs": [worker], **more}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
+
+
 def read(manifest: Mapping[str, Any]) -> Workload:
     """Return the workload that the command reads of a manifest."""
     with TemporaryDirectory() as folder:

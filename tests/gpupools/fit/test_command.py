@@ -25,6 +25,7 @@ spec:
     spec:
       containers:
       - name: main
+        image: registry.example.com/train
         resources: {{limits: {limits}}}
 """
 
@@ -122,7 +123,7 @@ def test_what_cannot_be_read_fails_the_run_and_hides_no_answer(manifest: Path, t
     code, text, said = run(capsys, *words, "--report", f"markdown={comment}")
 
     assert (code, len(said.splitlines()), "envsubst" in said, "helm template" in said) == (1, 2, True, True)
-    assert f"{manifest}:17: Job research/right: fits train/big" in text
+    assert f"{manifest}:18: Job research/right: fits train/big" in text
     assert text.splitlines()[-1] == "1 pod template: 1 fit, 0 do not fit, 0 unknown; 2 problems"
     assert all(line in comment.read_text() for line in said.splitlines())
     annotated = run(capsys, *words, "--format", "github")[1]

@@ -31,10 +31,20 @@ def plan() -> StackPlan:
     return plan_config({"clusters": {"train": AWS}, "pools": pools}, clouds())
 
 
+def replicas(roles: Mapping[str, tuple[int, int]], pool: str = "big") -> JsonDict:
+    made = {
+        role: {"replicas": pods, "template": {"spec": template(gpus, pool)}} for role, (pods, gpus) in roles.items()
+    }
+    return {"kind": "PyTorchJob", "metadata": {"name": "x"}, "spec": {"pytorchReplicaSpecs": made}}
+
+
 def job(pods: int, gpus: int = 1, kind: str = "Job", gang: int = 0, pool: str = "big", **spec: Any) -> JsonDict:
-    notes = {"kai.scheduler/batch-min-member": str(gang)} if gang else {}
+    if gang:
+        made = replicas({"Worker": (pods, gpus)}, pool)
+        made["spec"]["elasticPolicy"] = {"minReplicas": gang}
+        return made
     count = {"parallelism" if kind == "Job" else "replicas": pods, "template": {"spec": template(gpus, pool, **spec)}}
-    return {"kind": kind, "metadata": {"name": "x", "annotations": notes}, "spec": count}
+    return {"kind": kind, "metadata": {"name": "x"}, "spec": count}
 
 
 def need(plan: StackPlan, manifest: JsonDict, pool: str = "big", **changed: Any) -> Need:
@@ -121,15 +131,8 @@ def test_gangs_above_max_never_start(
 
 
 def test_groups_start_one_by_one(plan: StackPlan) -> None:
-    (reason,) = need(plan, job(6, 8), gang=2, groups=3).reasons
+    (reason,) = need(plan, job(6, 8), gangs={"alone": 2}, groups=3).reasons
     assert (reason.level, reason.text) == (Level.FITS, "2 of 3 groups run at once on at most 4 nodes")
-
-
-def replicas(roles: Mapping[str, tuple[int, int]], pool: str = "big") -> JsonDict:
-    made = {
-        role: {"replicas": pods, "template": {"spec": template(gpus, pool)}} for role, (pods, gpus) in roles.items()
-    }
-    return {"kind": "PyTorchJob", "metadata": {"name": "x"}, "spec": {"pytorchReplicaSpecs": made}}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,8 @@ def test_a_daemon_set_starts_no_node(plan: StackPlan) -> None:
 def test_claimed_devices_are_counted(plan: StackPlan) -> None:
     (pool,) = (each for each in plan.pools if each.name == "claimed")
     manifest = job(9)
-    manifest["spec"]["template"]["spec"] = pool.pod()
+    (container,) = pool.pod()["containers"]
+    manifest["spec"]["template"]["spec"] = {**pool.pod(), "containers": [{**container, "image": "none"}]}
     found = need(plan, manifest, "claimed")
 
     assert (found.pods_per_node, found.nodes, found.left[0][:2]) == (8, 2, ("GPUs", 7))

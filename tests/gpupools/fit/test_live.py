@@ -25,6 +25,7 @@ from tests.gpupools.fit.pending_pods import (
     pod,
     runs,
 )
+from tests.gpupools.fit.test_team_queues import QUEUE, TEAMS, planned
 from tests.gpupools.ready.api import serving, write_files
 from tests.gpupools.ready.world import OLD, World, plan
 
@@ -103,6 +104,31 @@ def test_pods_that_wait_for_one_reason_are_one_group() -> None:
     assert (others.number, others.key, others.pod) == (3, "at-max", "default/worker-0")
     assert next(others.lines()).startswith("default/worker-0 and 2 more: plan: the pool is full at nodes.max")
     assert (large.number, large.key) == (1, "too-many-units")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "labels", "gpus", "key"),
+    [
+        ("kai-scheduler", {QUEUE: "research.big", "gpupools/pool": "big"}, 8, "above-limit"),
+        ("kai-scheduler", {QUEUE: "research.big", "gpupools/pool": "big"}, 4, "of-teams"),
+        ("kai-scheduler", {}, 4, "queue"),
+        ("kai-scheduler", {QUEUE: "serving.slices", "gpupools/pool": "slices"}, 4, "of-teams"),
+    ],
+    ids=["above the limit", "within it", "no queue", "what the admission policy rejects"],
+)
+def test_pods_of_teams_are_judged_by_their_shares(scheduler: str, labels: dict[str, str], gpus: int, key: str) -> None:
+    shares = {"research": {"namespaces": ["research"], "guarantee": {"big": 4}, "limit": {"big": 4}}}
+    made = World("train", "whole")
+    pod(made, gpus, schedulerName=scheduler, nodeSelector={"gpupools/pool": "big"})
+    (waiting,) = made.objects["pods"]
+    found = read(made)
+    waiting["metadata"] |= {"namespace": "research", "labels": labels}
+    waiting["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": "over quota"}]
+    (answer,) = answers(
+        found, Given(planned("kai", teams={**TEAMS, **shares}), "train", clouds(), "FILE"), "research/job"
+    )
+
+    assert (answer.key, answer.disagrees) == (key, "" if key == "of-teams" else "pod")
 
 
 @pytest.mark.parametrize("kind", ["pods", "events"])

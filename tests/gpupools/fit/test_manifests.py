@@ -22,7 +22,7 @@ POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "x"},
-    "spec": {"containers": [{"name": "main"}]},
+    "spec": {"containers": [{"name": "main", "image": "none"}]},
 }
 
 
@@ -56,7 +56,9 @@ def test_pods_and_gangs_of_a_kind(tmp_path: Path, case: Any) -> None:
     assert [[each.role.lower(), each.pods] for each in found.templates] == [
         [role.lower(), pods] for role, pods in case["pods"]
     ]
-    assert (found.gang, found.groups) == (case.get("gang", 0), case.get("groups", 1))
+    assert {name: size for name, size in found.gangs.items() if size} == case.get("gangs", {})
+    assert found.groups == case.get("groups", 1)
+    assert "least" not in case or [each.least for each in found.templates] == case["least"]
     assert found.queue == case.get("queue", "")
     assert (bool(found.unknown), bool(found.note)) == (case.get("unknown", False), case.get("note", False))
 
@@ -72,7 +74,9 @@ def test_the_examples_of_teams_are_read(file: Path) -> None:
     found = read_manifests([file], "default")
 
     assert len(found.workloads) == file.read_text(encoding="utf-8").count("\nkind: ")
-    assert {each.gang for each in found.workloads if each.name != "gang"} == {0}
+    assert not any(
+        each.gangs.get(name) for each in found.workloads if each.name != "gang" for name in ("kai", "volcano")
+    )
     assert not found.not_read
 
 
@@ -99,7 +103,11 @@ MISTAKES = (
     ("replicas negative", changed("spec/replicas", -1, DEPLOYMENT), "spec.replicas: got -1; write a whole number"),
     ("replicas true", changed("spec/replicas", True, DEPLOYMENT), "spec.replicas: got true; write a whole number"),
     ("replicas huge", changed("spec/replicas", 10**12, DEPLOYMENT), "got 1000000000000; write a whole number"),
-    ("no template", changed("spec/template", None, DEPLOYMENT), "has no pod template at spec.template; add it"),
+    (
+        "no task",
+        changed("spec/tasks", [], by_id("Volcano job of all its pods")),
+        "has no pod template; add spec.tasks[].template",
+    ),
     ("no name", changed("metadata", {}, POD), "metadata: has no name; add metadata.name"),
     ("labels a list", changed("metadata/labels", ["a"], POD), "metadata.labels: got a list of 1; write a map"),
     ("a label a number", changed("metadata/labels", {"a": 1}, POD), "metadata.labels.a: got 1; write a text"),
@@ -125,8 +133,28 @@ def test_a_mistake_is_one_line_with_its_place_and_fix(tmp_path: Path, item: Any,
     assert str(problem).startswith(f"{tmp_path}/f.yaml:")
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"replicas": 3},
+        {"template": {"spec": {"nodeSelector": {"gpupools/pool": "big"}}}},
+        {"template": {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}}},
+        {"template": {"spec": {"$patch": "replace", "nodeSelector": {}}}},
+    ],
+    ids=["the replicas", "the selector", "the resources", "a directive"],
+)
+def test_a_patch_of_kustomize_is_not_read_and_not_wrong(tmp_path: Path, spec: Any) -> None:
+    """As https://github.com/kubernetes-sigs/kustomize/blob/master/examples/patchMultipleObjects.md has them."""
+    found = read(tmp_path, {**DEPLOYMENT, "spec": spec})
+
+    assert (found.workloads, found.problems) == ((), ())
+    ((kind, number),) = found.not_read.items()
+    assert (kind.startswith("Deployment that may be a patch"), number) == (True, 1)
+    assert "kubectl kustomize FOLDER" in kind
+
+
 def test_braces_in_the_words_of_a_program_are_no_placeholder(tmp_path: Path) -> None:
-    item = changed("spec/containers/0", {"name": "main", "args": ["--chat-template={{ x }}"]}, POD)
+    item = changed("spec/containers/0", {"name": "main", "image": "none", "args": ["--chat-template={{ x }}"]}, POD)
 
     assert len(read(tmp_path, item).workloads) == 1
 
@@ -140,8 +168,8 @@ def test_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     assert [Path(each.file).name for each in found.workloads] == ["b.yaml", "overlay.yaml"]
     missing, template, twice = map(str, found.problems)
     assert missing.endswith("none.yaml: there is no such file")
-    assert template.endswith("helm template CHART > FILE")
-    assert twice.endswith(f"b.yaml:9: Pod x is also at {tmp_path}/b.yaml:1; keep one")
+    assert template.endswith("a.yaml: is a template; check what it renders: helm template CHART > FILE")
+    assert twice.endswith(f"b.yaml:10: Pod x is also at {tmp_path}/b.yaml:1; keep one")
 
 
 def test_a_folder_skips_other_files_and_a_named_file_is_an_error(tmp_path: Path) -> None:
@@ -151,6 +179,19 @@ def test_a_folder_skips_other_files_and_a_named_file_is_an_error(tmp_path: Path)
     assert [each.name for each in read_manifests([tmp_path], "default").workloads] == ["x"]
     (problem,) = read_manifests([tmp_path / "values.yaml"], "default").problems
     assert "is not a Kubernetes object" in str(problem)
+
+
+def test_definitions_of_kinds_in_a_folder_are_not_parsed(tmp_path: Path) -> None:
+    """They are megabytes of schemas; one that is no YAML shows that, and what follows keeps its lines."""
+    definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: [\n"
+    (tmp_path / "bundle.yaml").write_text(f"# All.\n---\n{definition}---\n{yaml.safe_dump(POD)}")
+    (tmp_path / "only.yaml").write_text(definition)
+    found = read_manifests([tmp_path], "default")
+
+    assert [(each.name, each.line) for each in found.workloads] == [("x", 7)]
+    assert found.problems == ()
+    (problem,) = read_manifests([tmp_path / "only.yaml"], "default").problems
+    assert "is not YAML" in str(problem)
 
 
 def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
@@ -166,7 +207,7 @@ def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"a": "b"}}},
         hook | {"metadata": {"name": "of pods"}, "webhooks": [{"rules": [rule]}]},
         hook | {"metadata": {"name": "of jobs"}, "webhooks": [{"rules": [rule | {"resources": ["jobs"]}]}]},
-        {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "metadata": {"name": "i"}},
+        {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "i"}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "i"}},
         None,
     )
@@ -175,7 +216,7 @@ def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
     assert found.claims == {(kind, "n", "c"): devices for kind in ("ResourceClaim", "ResourceClaimTemplate")}
     assert found.namespaces == {"n": {"a": "b"}}
     assert found.webhooks == ("of pods",)
-    assert found.not_read == {"InferenceService.serving.kserve.io": 1}
+    assert found.not_read == {"ScaledObject.keda.sh": 1}
 
 
 def test_no_change_of_a_value_ends_in_a_traceback(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.common.csv_rows import DATA
+from gpupools.common.csv_rows import DATA, data_rows
 from gpupools.common.json_types import JsonDict
 from gpupools.fit.offers import offers
 from gpupools.fit.pod_judging import Context
-from gpupools.fit.team_queues import ADMITTED_WHOLE, sharing_of, team_reasons
+from gpupools.fit.team_queues import sharing_of, team_reasons
 from gpupools.fit.workloads import Level, Reason
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan
-from tests.gpupools.fit.loads import read, reasons, template
+from tests.gpupools.fit.loads import ray, read, reasons, template
 from tests.gpupools.software.test_teams import POOLS, plan
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "teams"
@@ -27,6 +27,8 @@ TEAMS: JsonDict = {
 SHARED: JsonDict = {"big": POOLS["big"], "slices": POOLS["slices"], "free": {**POOLS["small"], "labels": {}}}
 LABEL, QUEUE = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
 SCHEDULERS = {"kai": "kai-scheduler", "volcano": "volcano"}
+KAI_TEAMS: JsonDict = {**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}}
+OF_BIG, STOPS = {QUEUE: "research.big", "gpupools/pool": "big"}, "kai.scheduler/preemptibility"
 
 
 def planned(scheduler: str, *, policy: bool = True, teams: JsonDict = TEAMS, pools: JsonDict = SHARED) -> StackPlan:
@@ -62,10 +64,10 @@ def queued(scheduler: str, queue: str | None = "", pods: int = 1, gang: int = 0,
     return load(pods, notes=notes, **{"pod": pod, "spec": spec, **more})
 
 
-def said(made: StackPlan, manifest: JsonDict, pool: str = "big") -> list[Reason]:
+def said(made: StackPlan, manifest: JsonDict, pool: str = "big", role: int = 0) -> list[Reason]:
     work = read(manifest)
     (offer,) = (each for each in offers(made) if each.pool.name == pool)
-    return list(team_reasons(work, work.templates[0], offer, Context(made), sharing_of(made)))
+    return list(team_reasons(work, work.templates[role], offer, Context(made), sharing_of(made)))
 
 
 def keys(found: list[Reason]) -> list[tuple[str, Level]]:
@@ -124,6 +126,95 @@ def test_kueue_admits_by_the_shares_of_the_team(manifest: JsonDict, wanted: list
 )
 def test_without_the_policy_kueue_alone_decides(manifest: JsonDict, wanted: list[tuple[str, Level]]) -> None:
     assert keys(said(planned("kueue", policy=False), manifest)) == wanted
+
+
+SCALED: JsonDict = {"enableInTreeAutoscaling": True}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        (ray(25, 2), [NEVER]),
+        (ray(24, 2), [WAITS]),
+        (ray(16, 2, **SCALED), [DENIED]),
+        (ray(16, 2, **SCALED, notes={"kueue.x-k8s.io/elastic-job": "true"}), []),
+        (ray(16, 2, **SCALED, space="other"), [DENIED]),
+    ],
+    ids=["all its workers", "at the limit", "an autoscaler", "an elastic one", "of no team"],
+)
+def test_kueue_admits_a_cluster_of_ray_whole(manifest: JsonDict, wanted: list[Any]) -> None:
+    """https://github.com/kubernetes-sigs/kueue tag v0.19.2, pkg/controller/jobs/raycluster/raycluster_webhook.go."""
+    found = said(planned("kueue"), manifest, "big", role=1)
+
+    assert keys(found) == wanted
+    is_refused = "enableInTreeAutoscaling" in manifest["spec"] and not manifest["metadata"]["annotations"]
+    assert any("enableInTreeAutoscaling: false" in each.text for each in found) == (
+        is_refused and manifest["metadata"]["namespace"] == "research"
+    )
+
+
+@pytest.mark.parametrize(
+    ("workers", "least", "wanted"),
+    [(25, 24, [SOME, WAITS]), (25, 25, [NEVER]), (25, 0, [NEVER]), (30, 16, [SOME, WAITS]), (16, 4, [])],
+    ids=["a part of it", "all that it needs", "no smallest number", "its smallest number", "the guarantee"],
+)
+def test_kai_starts_the_smallest_number_of_workers_of_ray(workers: int, least: int, wanted: list[Any]) -> None:
+    pod = {"labels": OF_BIG}
+    manifest = ray(workers, least, pod=pod, scheduler="kai-scheduler")
+
+    assert keys(said(planned("kai", teams=KAI_TEAMS), manifest, "big", role=1)) == wanted
+
+
+def volcano_job(*tasks: tuple[int, int, int | None], least: int | None = None) -> JsonDict:
+    """Return a job of Volcano with tasks of so many pods, of so many GPUs, and the least of them."""
+    made = [
+        {"name": f"task{index}", "replicas": pods, "template": {"spec": template(gpus)}}
+        | ({} if own is None else {"minAvailable": own})
+        for index, (pods, gpus, own) in enumerate(tasks)
+    ]
+    spec = {"queue": "research.big", "tasks": made, **({} if least is None else {"minAvailable": least})}
+    metadata = {"name": "x", "namespace": "research"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        (volcano_job((25, 1, None)), [NEVER]),
+        (volcano_job((25, 1, None), least=20), [SOME, WAITS]),
+        (volcano_job((25, 1, 16)), [SOME, WAITS]),
+        (volcano_job((20, 1, 1), (4, 8, 2)), [SOME, WAITS]),
+        (volcano_job((20, 1, 1), (4, 8, 4)), [NEVER]),
+        (volcano_job((20, 1, 1), (4, 8, 4), least=3), [SOME, WAITS]),
+    ],
+    ids=["all", "of the job", "of a task", "of two tasks", "too many of a task", "the job's is below its tasks'"],
+)
+def test_volcano_starts_the_smallest_number_of_each_task(manifest: JsonDict, wanted: list[Any]) -> None:
+    assert keys(said(planned("volcano", teams=KAI_TEAMS), manifest)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "space", "wanted"),
+    [("kueue", "research", []), ("kueue", "other", ["taint"]), ("volcano", "research", ["taint"])],
+    ids=["a team", "no team", "no flavor"],
+)
+def test_kueue_s_flavor_adds_what_tolerates_the_taints_of_the_pool(
+    scheduler: str, space: str, wanted: list[str]
+) -> None:
+    """https://github.com/kubernetes-sigs/kueue tag v0.19.2, pkg/scheduler/flavorassigner, checkFlavorForPodSets."""
+    pools = {**SHARED, "big": {**POOLS["big"], "taints": ["team=vision:NoSchedule"]}}
+    found = reasons(planned(scheduler, policy=False, pools=pools), read(load(space=space)))["big"]
+
+    assert [each.key for each in found if each.key == "taint"] == wanted
+
+
+@pytest.mark.parametrize("policy", [True, False])
+@pytest.mark.parametrize(("space", "pool"), [("other", "big"), ("serving", "big"), ("other", "")])
+def test_a_scheduler_that_would_start_no_pod_is_no_advice(policy: bool, space: str, pool: str) -> None:
+    found = said(planned("volcano", policy=policy, teams=KAI_TEAMS), load(space=space, pool=pool))
+
+    assert [each.key for each in found] == ["admission" if policy else "bypass"]
+    assert not any(each.patch for each in found)
 
 
 def test_a_pool_of_no_team_is_nobody_s_share() -> None:
@@ -304,9 +395,7 @@ def test_volcano_gives_back_only_what_a_gang_needs() -> None:
     assert said(made, queued("volcano", pods=8, gang=8)) == []
 
 
-OF_BIG, STOPS = {QUEUE: "research.big", "gpupools/pool": "big"}, "kai.scheduler/preemptibility"
 NOTEBOOK = {"priorityClassName": "interactive"}
-KAI_TEAMS: JsonDict = {**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}}
 
 
 @pytest.mark.parametrize(
@@ -375,13 +464,13 @@ def test_kai_counts_a_slice_by_its_compute() -> None:
     assert "asks for 9 GPUs together, and 6 are guaranteed" in reason.text
 
 
-def test_kinds_that_kueue_admits_whole_are_those_of_its_configuration() -> None:
+def test_kinds_that_kueue_knows_are_those_of_its_configuration() -> None:
     found = yaml.safe_load(DATA.joinpath("kueue_configuration.yaml").read_text(encoding="utf-8"))
     names = {each.rpartition("/")[2] for each in found["integrations"]["frameworks"]}
 
     # Pods of a TrainJob are not known, and an AppWrapper is read as pods.
-    others = {"pod", "deployment", "trainjob", "appwrapper"}
-    assert {each.lower() for each in ADMITTED_WHOLE} == names - others | {"cronjob"}
+    known = {row["kind"].lower() for row in data_rows("workload_kinds.csv") if row["kueue"]}
+    assert known == names - {"trainjob", "appwrapper"} | {"cronjob"}
 
 
 def test_without_teams_nothing_is_said() -> None:
