@@ -316,7 +316,7 @@ class _Walk:
         is_set, cut = labels.get(MIG_CONFIG_LABEL) == self.label, labels.get(MIG_STATE_LABEL)
         if _walked_to(node) != self.label:
             if not _walked_to(node) and self._has_layout(node):
-                tell(f"{name}: has {self.label} by another walk")
+                tell(f"{name}: has {self.label}")
                 return ""
             if state.is_begun or _walked_to(node):
                 state.is_begun = False

@@ -522,7 +522,7 @@ DONE = {
             1,
             f"n1: something else uncordoned it or walks it to another layout: {OTHER}; nothing more is done to it",
         ),
-        ("eviction", "n2", DONE, 0, f"n2: has {NEW} by another walk"),
+        ("eviction", "n2", DONE, 0, f"n2: has {NEW}"),
         (
             "pending",
             "n0",
