@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from gpupools.providers import clouds
 from gpupools.readback.inputs import at
 from gpupools.ready import live_cluster
 from gpupools.ready.same_cluster import other_group, prove
-from gpupools.ready.snapshot import full_name
+from gpupools.ready.snapshot import full_name, has_ended, is_leaving, is_ready
 from gpupools.spec.models import Mig
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.parsing import parse
@@ -143,7 +144,27 @@ _STAYING = ("DaemonSet", "Node", "ClusterPolicy")
 GPU Operator runs after each cut (https://github.com/NVIDIA/gpu-operator/blob/main/cmd/nvidia-validator/main.go)."""
 _REPLACED = ("ReplicaSet", "ReplicationController", "StatefulSet")
 """Controllers whose pods serve, and do not work towards an end."""
+_CUTTING = ("pending", "rebooting")
+"""States of a node that the MIG manager has not finished."""
+_CONFLICT = 409
+_MOST_NAMED = 5
+"""Pods that one sentence names."""
 _FAILURES = (_Failed, PermissionError, live_cluster.Unreachable)
+
+
+@dataclass
+class _State:
+    """How far this run is with a node."""
+
+    uid: str = ""
+    """Of the node that is proven to be of the file's cluster: no other is changed."""
+    is_begun: bool = False
+    is_labelled: bool = False
+    waits_for: str = ""
+    until: float = 0
+    stays: list[str] = field(default_factory=list)
+    """Why pods stay on the node."""
+    told: list[str] = field(default_factory=list)
 
 
 class _Walk:
@@ -153,13 +174,6 @@ class _Walk:
         self.at_once = plan.stack.pools[pool.name].upgrade.max_unavailable or 1
         self.label, self.resources, self.config = _layout(pool, given.to)
         self.refused = [flag for flag in _LOSSES if not vars(given)[flag[2:].replace("-", "_")]]
-        self.labelled: set[str] = set()
-        self.waits: dict[str, tuple[str, float]] = {}
-        """What each node waits for, and until when."""
-        self.uids: dict[str, str] = {}
-        """Of the nodes that are proven to be of the file's cluster: no other is changed."""
-        self.blocked: dict[str, list[str]] = {}
-        """The answers of the API that keep pods of a node."""
         self.api.patience_s = live_cluster.RETRY_S if given.yes else 0
 
     def run(self) -> None:
@@ -178,30 +192,37 @@ class _Walk:
             if not self.given.yes:
                 return
             for start in range(0, len(left), self.now_at_once):
-                self._walk(left[start : start + self.now_at_once])
-            walked.update(left)
+                self._walk(list(left)[start : start + self.now_at_once])
+            walked.update(left.values())
 
-    def _left(self, walked: set[str]) -> list[str]:
-        """Return the nodes without the layout, also those that joined; first those that an earlier run began."""
+    def _left(self, walked: set[str]) -> dict[str, str]:
+        """Return names and uids of the nodes without the layout; first those that an earlier run began."""
         nodes = self._nodes()
         self._prove(nodes, does=self.given.yes)
-        begun = [name for name, node in nodes.items() if at(node, _ANNOTATED) is not None]
+        begun = [name for name, node in nodes.items() if _walked_to(node)]
+        if others := [name for name in begun if _walked_to(nodes[name]) != self.label]:
+            what = f"another walk gives {', '.join(others)} the layout {_walked_to(nodes[others[0]])}"
+            raise _Failed(f"{what}: let it end, or run it again; if none runs, {_undo(*others)}")
         left = begun + [name for name, node in nodes.items() if name not in begun and not self._has_layout(node)]
         tell(f"{len(nodes) - len(left)} of {len(nodes)} nodes have {self.label}")
-        if again := walked.intersection(left):
-            what = f"{', '.join(sorted(again))} lost the layout again: something else sets {MIG_CONFIG_LABEL}"
+        if again := [name for name in left if nodes[name]["metadata"].get("uid") in walked]:
+            what = f"{', '.join(again)} lost the layout again: something else sets {MIG_CONFIG_LABEL}"
             raise _Failed(f"{what}, such as pulumi up with the old stack file")
         if left and not walked:
             self._require_layout()
             if (old := self.pool.labels[MIG_CONFIG_LABEL]) != self.label:
                 what = f"{self.given.file}: pools.{self.pool.name} still has {old}, and nodes that join get it"
                 tell(f"{what}; change it there after the walk, and run no pulumi up before")
-        others = [name for name, node in nodes.items() if node["spec"].get("unschedulable") and name not in begun]
-        self.now_at_once = self.at_once - len(others)
-        if left and (self.now_at_once < 1 or set(left) <= set(others)):
-            what = f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} cordoned already"
-            raise _Failed(f"{what}, and max_unavailable is {self.at_once}; uncordon them first")
-        return [name for name in left if name not in others]
+        hindered = {name: _hindrance(node) for name, node in nodes.items() if name not in begun and _hindrance(node)}
+        self.now_at_once = self.at_once - len(hindered)
+        if left and (self.now_at_once < 1 or set(left) <= hindered.keys()):
+            what = "; ".join(f"{name} {why}" for name, why in hindered.items())
+            raise _Failed(
+                f"{what}; max_unavailable is {self.at_once}: uncordon or repair them, or wait until they are gone"
+            )
+        for name in hindered.keys() & set(left):
+            tell(f"{name} {hindered[name]}: nothing is done to it", error=True)
+        return {name: nodes[name]["metadata"].get("uid", "") for name in left if name not in hindered}
 
     def _losses(self, name: str, pods: Iterable[JsonObject]) -> Iterator[str]:
         """Yield what the pods of a node would lose and no flag allows."""
@@ -230,16 +251,16 @@ class _Walk:
             tell(what, error=True)
 
     def _walk(self, names: list[str]) -> None:
-        pending, failed = list(names), list[str]()
+        pending, failed = {name: _State() for name in names}, list[str]()
         try:
             while pending:
-                for name in list(pending):
+                for name, state in list(pending.items()):
                     try:
-                        if not self._is_done(name):
+                        if not self._is_done(name, state):
                             continue
                     except _FAILURES as error:
-                        failed.append(f"{name}: {error}; {self._let_go(name)}")
-                    pending.remove(name)
+                        failed.append(f"{name}: {error}; {self._let_go(name, state)}")
+                    del pending[name]
                 time.sleep(_INTERVAL_S if pending else 0)
         except BaseException:
             tell(f"{', '.join(pending)} may stay cordoned: run the command again or {_undo(*pending)}", error=True)
@@ -247,63 +268,93 @@ class _Walk:
         if failed:
             raise _Failed("; ".join(failed))
 
-    def _is_done(self, name: str) -> bool:
+    def _is_done(self, name: str, state: _State) -> bool:
         """Do the next step of a node; raise `_Failed` where one takes too long."""
-        why, (before, end) = self._step(name), self.waits.get(name, ("", 0.0))
-        if why != before:
-            self.waits[name] = why, time.monotonic() + self.given.timeout
-        elif why and time.monotonic() > end:
-            raise _Failed("; ".join([f"{why} in {self.given.timeout} s", *self.blocked.get(name, ())]))
+        try:
+            why = self._step(name, state)
+        except live_cluster.Unreachable as error:
+            if error.status != _CONFLICT:
+                raise
+            why = state.waits_for or "other programs change it all the time"
+        if why != state.waits_for:
+            state.waits_for, state.until = why, time.monotonic() + self.given.timeout
+        elif why and time.monotonic() > state.until:
+            more = len(state.stays) - _MOST_NAMED
+            rest = [f"{more} more"] if more > 0 else []
+            raise _Failed("; ".join([f"{why} in {self.given.timeout} s", *state.stays[:_MOST_NAMED], *rest]))
         return not why
 
-    def _let_go(self, name: str) -> str:
+    def _let_go(self, name: str, state: _State) -> str:
         """Uncordon a node whose step failed; return what became of it."""
-        if name not in self.uids:
-            return f"nothing was done to it now; if an earlier run cordoned it, run the command again or {_undo(name)}"
+        again = f"run the command again or {_undo(name)}"
+        if not state.is_begun:
+            return f"nothing more is done to it; if it is cordoned, {again}"
         try:
-            self._patch(name, {"annotations": {ANNOTATION: None}}, unschedulable=None)
+            node = self.api.request(f"/api/v1/nodes/{name}")
+            if node is None or node["metadata"].get("uid") != state.uid:
+                return "the node is gone"
+            labels = node["metadata"].get("labels", {})
+            found = f"{MIG_CONFIG_LABEL}={labels.get(MIG_CONFIG_LABEL, '')} in state {labels.get(MIG_STATE_LABEL)}"
+            if state.is_labelled and labels.get(MIG_STATE_LABEL) in _CUTTING:
+                return f"it stays cordoned with {found}, as the MIG manager may cut or restart it yet: {again}"
+            self._patch(node, {"annotations": {ANNOTATION: None}}, unschedulable=None)
         except _FAILURES as error:
-            return f"it may stay cordoned ({error}): run the command again or {_undo(name)}"
-        return "it is uncordoned; run the command again to go on"
+            return f"it may stay cordoned ({error}): {again}"
+        keeps = f" with {found}, and pods get only what it offers" if state.is_labelled else ""
+        return f"it is uncordoned{keeps}; run the command again to go on"
 
-    def _step(self, name: str) -> str:
+    def _step(self, name: str, state: _State) -> str:
         """Do the next steps of a node; return what it waits for, empty when it is done."""
         node = self.api.request(f"/api/v1/nodes/{name}")
-        if node is None:
-            tell(f"{name}: the node is gone")
+        if node is None or state.uid not in ("", node["metadata"].get("uid")):
+            tell(f"{name}: the node is gone" + (", and another one has its name" if node else ""))
             return ""
         self._prove({name: node}, does=True)
-        self.uids[name] = node["metadata"].get("uid", "")
+        state.uid = node["metadata"].get("uid", "")
         self.api.patience_s = min(self.given.timeout, _PATIENCE_S)
-        if at(node, _ANNOTATED) != self.label or not node["spec"].get("unschedulable"):
+        labels = node["metadata"].get("labels", {})
+        is_set, cut = labels.get(MIG_CONFIG_LABEL) == self.label, labels.get(MIG_STATE_LABEL)
+        if _walked_to(node) != self.label:
+            if not _walked_to(node) and self._has_layout(node):
+                tell(f"{name}: has {self.label}")
+                return ""
+            if state.is_begun or _walked_to(node):
+                state.is_begun = False
+                raise _Failed(
+                    f"something else uncordoned it or walks it to another layout: {_walked_to(node) or 'none'}"
+                )
             tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
-            self._patch(name, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
+            self._patch(node, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
+            state.is_begun = True
             return "it is not cordoned"  # first all, so that no pod moves from one to another
+        state.is_begun, state.stays = True, []
+        if state.is_labelled and not is_set:
+            what = f"{MIG_CONFIG_LABEL} is {labels.get(MIG_CONFIG_LABEL, 'gone')} again: something else sets it"
+            raise _Failed(f"{what}, such as pulumi up with the old stack file")
         if pods := self._pods(name):
             if losses := list(self._losses(name, pods)):
                 raise _Failed("; ".join(loss.removeprefix(f"{name}: ") for loss in losses))
-            self._evict(name, pods)
+            self._evict(name, state, pods)
+            state.stays += [_ending(pod, node) for pod in pods if pod["metadata"].get("deletionTimestamp")]
             return "its pods did not end"
-        labels = node["metadata"].get("labels", {})
-        is_set, state = labels.get(MIG_CONFIG_LABEL) == self.label, labels.get(MIG_STATE_LABEL)
-        if name not in self.labelled and not (is_set and state in ("pending", "rebooting", "success")):
+        if not state.is_labelled and not (is_set and cut in (*_CUTTING, "success")):
             tell(f"{name}: set {MIG_CONFIG_LABEL}={self.label}")
             # The MIG manager acts when the label changes, so a node that failed with this layout gets none between:
             # https://github.com/NVIDIA/mig-parted/blob/main/cmd/nvidia-mig-manager/main.go
             if is_set:
-                self._patch(name, {"labels": {MIG_CONFIG_LABEL: None}})
-            self._patch(name, {"labels": {MIG_CONFIG_LABEL: self.label, MIG_STATE_LABEL: "pending"}})
-        elif state == "failed":
+                node = self._patch(node, {"labels": {MIG_CONFIG_LABEL: None}})
+            self._patch(node, {"labels": {MIG_CONFIG_LABEL: self.label, MIG_STATE_LABEL: "pending"}})
+        elif cut == "failed":
             raise _Failed(f"the MIG manager failed: see kubectl logs -n {self._config()[0]} -l app=nvidia-mig-manager")
         elif self._has_layout(node):
-            self._patch(name, {"annotations": {ANNOTATION: None}}, unschedulable=None)
+            self._patch(node, {"annotations": {ANNOTATION: None}}, unschedulable=None)
             tell(f"{name}: has {self.label}")
             return ""
-        self.labelled.add(name)
+        state.is_labelled = True
         return "the layout did not come"
 
-    def _evict(self, name: str, pods: Iterable[JsonObject]) -> None:
-        before, self.blocked[name] = self.blocked.get(name, []), []
+    def _evict(self, name: str, state: _State, pods: Iterable[JsonObject]) -> None:
+        """Ask to evict the pods that do not end yet; keep what the API refuses."""
         for pod in (item for item in pods if not item["metadata"].get("deletionTimestamp")):
             meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
             path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction"
@@ -313,13 +364,14 @@ class _Walk:
             try:
                 self.api.request(path, method="POST", body=body)
             except live_cluster.Unreachable as error:
-                if not error.may_pass and "answers 409" not in str(error):
+                if not error.may_pass and error.status != _CONFLICT:
                     raise
                 # A disruption budget, which the answer names, may refuse for now; 409 says that this pod is gone.
-                self.blocked[name].append(f"{full_name(pod)} stays: {error}")
-        for reason in self.blocked[name]:
-            if reason not in before:
+                state.stays.append(f"{full_name(pod)} stays: {error}")
+        for reason in state.stays:
+            if reason not in state.told:
                 tell(f"{name}: {reason}", error=True)
+        state.told = list(state.stays)
 
     def _has_layout(self, node: JsonObject) -> bool:
         labels, found = node["metadata"].get("labels", {}), node["status"].get("allocatable", {})
@@ -335,15 +387,17 @@ class _Walk:
         return [
             pod
             for pod in self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
-            if _controller(pod).get("kind") not in _STAYING
-            and pod["status"].get("phase") not in ("Succeeded", "Failed")
+            if _controller(pod).get("kind") not in _STAYING and not has_ended(pod)
         ]
 
-    def _patch(self, name: str, metadata: JsonObject, **spec: bool | None) -> None:
+    def _patch(self, node: JsonObject, metadata: JsonObject, **spec: bool | None) -> JsonDict:
+        """Change a node as it was read: the API answers 409 to another uid, or if it was changed meanwhile."""
         sys.stdout.flush()  # that a node may stay cordoned is said before, even if the process is killed
-        # The API changes no other node of this name: it answers 409 to another uid.
-        body = {"metadata": {**metadata, "uid": self.uids[name]}, **({"spec": spec} if spec else {})}
-        self.api.request(f"/api/v1/nodes/{name}", method="PATCH", body=body)
+        meta = node["metadata"]
+        read = {key: meta[key] for key in ("uid", "resourceVersion") if key in meta}
+        body = {"metadata": {**metadata, **read}, **({"spec": spec} if spec else {})}
+        changed: JsonDict = self.api.request(f"/api/v1/nodes/{meta['name']}", method="PATCH", body=body)
+        return changed
 
     def _config(self) -> tuple[str, str]:
         """Return namespace and name of the MIG manager's ConfigMap."""
@@ -377,5 +431,32 @@ def _controller(pod: JsonObject) -> JsonObject:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
+def _walked_to(node: JsonObject) -> str:
+    """Return the layout that a walk gives a node; empty for a node that none has cordoned."""
+    return (at(node, _ANNOTATED) or "") if node["spec"].get("unschedulable") else ""
+
+
+def _hindrance(node: JsonObject) -> str:
+    """Return why a node that no walk began is not begun and counts as unavailable, as it does for the GPU Operator.
+
+    https://github.com/NVIDIA/k8s-operator-libs/blob/main/pkg/upgrade/upgrade_state.go, GetCurrentUnavailableNodes
+    """
+    if is_leaving(node):
+        return "is being removed"
+    return "is cordoned already" if node["spec"].get("unschedulable") else "" if is_ready(node) else "is not ready"
+
+
+def _ending(pod: JsonObject, node: JsonObject) -> str:
+    meta = pod["metadata"]
+    if finalizers := meta.get("finalizers"):
+        why = f"finalizers {', '.join(finalizers)}"
+    elif not is_ready(node):
+        why = "its node is not ready, and the kubelet ends no pod"
+    else:
+        why = f"it has {meta.get('deletionGracePeriodSeconds', 0)} s, until {meta['deletionTimestamp']}"
+    return f"{full_name(pod)} is ending: {why}"
+
+
 def _undo(*names: str) -> str:
-    return f"kubectl uncordon {' '.join(names)}"
+    nodes = shlex.join(names)
+    return f"kubectl uncordon {nodes} && kubectl annotate node {nodes} {ANNOTATION}-"

@@ -49,11 +49,11 @@ _UNSUPPORTED = {"auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}
 class Unreachable(Exception):
     """The API of a cluster gave no answer, or nothing leads to it.
 
-    `may_pass` says whether waiting may help, and `wait_s` how long the API asks for.
+    `may_pass` says whether waiting may help, `wait_s` how long the API asks for, and `status` what it answers.
     """
 
-    def __init__(self, why: str, *, may_pass: bool = False, wait_s: float | None = None) -> None:
-        self.may_pass, self.wait_s = may_pass, wait_s
+    def __init__(self, why: str, *, may_pass: bool = False, wait_s: float | None = None, status: int = 0) -> None:
+        self.may_pass, self.wait_s, self.status = may_pass, wait_s, status
         super().__init__(why)
 
 

@@ -261,7 +261,7 @@ class ClusterApi:
         what = f"{self.host} answers {status}: {message}"
         wait = given.get("Retry-After", "") if status in (429, 503) else None
         wait_s = None if wait is None else float(wait) if re.fullmatch("[0-9]{1,4}", wait) else 1.0
-        raise Unreachable(what, may_pass=status in (410, 429) or status >= 500, wait_s=wait_s)
+        raise Unreachable(what, may_pass=status in (410, 429) or status >= 500, wait_s=wait_s, status=status)
 
     def _fetch(
         self, method: str, url: str, headers: dict[str, str], body: Any, seconds: float

@@ -48,7 +48,8 @@ SELECTORS = {
 }
 """Field selectors of large kinds; of pods, those of the DaemonSets are read in addition."""
 CONTAINERS = "initContainerStatuses containerStatuses"
-_META = "name namespace uid labels annotations creationTimestamp deletionTimestamp ownerReferences"
+_META = "name namespace uid labels annotations creationTimestamp ownerReferences finalizers deletionTimestamp"
+_META += " deletionGracePeriodSeconds"
 _KEPT = {
     "nodes": {"spec": "providerID taints", "status": "allocatable capacity conditions"},
     "daemonsets": {"spec": "selector template"},

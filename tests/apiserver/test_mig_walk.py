@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,59 @@ def test_a_budget_of_none_is_named_and_leaves_no_node_cordoned(
     assert "it is uncordoned; run the command again to go on" in said
     assert cordoned(cluster) == []
     assert all(cluster.get(pod(name, "ReplicaSet")).status == 200 for name in NAMES)
+
+
+def test_a_node_replaced_under_its_name_is_one_that_joined(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def replace() -> None:
+        cluster.delete(node("walk-1")).succeeded()
+        cluster.create(node("walk-1")).succeeded()
+
+    with MigManager(cluster, replace):
+        assert walk("--yes") == 0
+    assert "walk-1: the node is gone, and another one has its name" in capsys.readouterr().out
+    assert_walked(cluster)
+
+
+def test_a_label_that_is_set_back_a_finalizer_and_a_node_that_is_not_ready_are_named(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    not_ready = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]
+    cluster.merge(node("walk-2"), {"status": {"conditions": not_ready}}, "/status").succeeded()
+    kept = pod("walk-1", "ReplicaSet")
+    cluster.merge(kept, {"metadata": {"finalizers": ["example.com/keep"]}}).succeeded()
+
+    def set_back(given: dict[str, Any]) -> None:
+        cluster.merge(given, {"metadata": {"labels": {MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}}}).succeeded()
+
+    with MigManager(cluster) as manager:
+        manager._cut = set_back  # type: ignore[method-assign]
+        assert walk("--yes") == 1
+        said = capsys.readouterr().err
+        assert "walk-2 is not ready: nothing is done to it" in said
+        assert f"walk-0: {MIG_CONFIG_LABEL} is {OLD} again: something else sets it" in said
+        assert cordoned(cluster) == []
+        cluster.merge(node("walk-2"), {"status": node("walk-2")["status"]}, "/status").succeeded()
+        del manager._cut
+        assert walk("--yes", timeout="3") == 1
+        said = capsys.readouterr().err
+        assert (
+            "walk-1: its pods did not end in 3 s; walk/replicaset-walk-1 is ending: finalizers example.com/keep" in said
+        )
+        cluster.drop(kept)
+        assert walk("--yes") == 0
+    assert_walked(cluster)
+
+
+def test_two_walks_at_the_same_time_do_not_fight(cluster: ControlPlane, walk: Any, tmp_path: Path) -> None:
+    with MigManager(cluster) as manager, ThreadPoolExecutor() as pool:
+        codes = list(pool.map(lambda name: killed_or_ended(walk, tmp_path / name), ("first", "second")))
+        said = [(tmp_path / name).read_text() for name in ("first", "second")]
+        assert manager.most <= 2
+        assert 0 in codes or all("has" in each for each in said), said
+        assert walk("--yes") == 0
+    assert_walked(cluster)
 
 
 def killed_or_ended(walk: Callable[..., int], out: Path) -> int:

@@ -1,5 +1,6 @@
 """`gpupools mig walk` against an API in memory, and killed before each of its requests."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,14 @@ class Api(live_cluster.ClusterApi):
         self.bare = ""
         self.owner = "ReplicaSet"
         self.volumes: list[dict[str, Any]] = []
+        self.ending: dict[str, Any] = {}
+        """Metadata of the pods of the first node."""
         self.fails = ""
         self.written: list[str] = []
 
     def _node(self, name: str) -> dict[str, Any]:
         labels = {"gpupools/pool": "slices", MIG_CONFIG_LABEL: OLD, MIG_STATE_LABEL: "success"}
-        status = {"allocatable": {"nvidia.com/gpu": "56"}}
+        status = {"allocatable": {"nvidia.com/gpu": "56"}, "conditions": [{"type": "Ready", "status": "True"}]}
         return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}, "spec": {}, "status": status}
 
     def _uid(self, pod: str) -> str:
@@ -86,6 +89,7 @@ class Api(live_cluster.ClusterApi):
             for pod in [pod for pod, where in self.pods.items() if where == node]:
                 owners = [] if pod == self.bare else [{"kind": self.owner, "name": "web", "controller": True}]
                 meta = {"name": pod, "namespace": "web", "uid": self._uid(pod), "ownerReferences": owners}
+                meta |= self.ending if pod in ("p0", "p5") else {}
                 own: dict[str, Any] = {"nodeName": node, "volumes": self.volumes}
                 yield {"metadata": meta, "spec": own, "status": {"phase": "Running"}}
             for owner in STAYING:
@@ -99,7 +103,7 @@ class Api(live_cluster.ClusterApi):
         if path.endswith("/eviction"):
             pod = body["metadata"]["name"]
             if body["deleteOptions"]["preconditions"]["uid"] != self._uid(pod):
-                raise live_cluster.Unreachable("api.example.com answers 409: the UID in the precondition")
+                raise live_cluster.Unreachable("api.example.com answers 409: the UID in the precondition", status=409)
             if sum(not node for node in self.pods.values()) >= self.budget:
                 raise live_cluster.Unreachable("429 budget", may_pass=True)
             self.pods[pod] = ""
@@ -215,7 +219,8 @@ def test_a_node_that_fails_is_uncordoned_and_a_later_run_finishes_it(
     assert walk(api, "--yes") == 1
     assert capsys.readouterr().err == (
         "n1: the MIG manager failed: see kubectl logs -n gpu-operator -l app=nvidia-mig-manager; "
-        "it is uncordoned; run the command again to go on\n"
+        f"it is uncordoned with {MIG_CONFIG_LABEL}={NEW} in state failed, and pods get only what it offers; "
+        "run the command again to go on\n"
     )
     assert not any(node["spec"].get("unschedulable") for node in api.nodes.values())
     assert api.nodes["n0"]["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
@@ -233,7 +238,7 @@ def test_what_holds_a_walk_is_said_before_anything_is_written(walk: Any, capsys:
         cordoned.nodes[name]["spec"]["unschedulable"] = True
     said = (
         "n3: web/p3 has no controller and would not come back (--force allows it)",
-        "n0, n4 are cordoned already, and max_unavailable is 2",
+        "n0 is cordoned already; n4 is cordoned already; max_unavailable is 2: uncordon or repair them",
         f"the MIG manager does not know {NEW}; wait a minute after this, and run the walk again: kubectl",
     )
     for api, text in zip((bare, cordoned, unknown), said, strict=True):
@@ -367,13 +372,14 @@ class Replaced(Api):
 
     def _count(self) -> None:
         super()._count()
-        if self.requests > self.at:
+        if self.requests > self.at and self.nodes["n1"]["metadata"]["uid"] != "other":
+            self.nodes["n1"] = self._node("n1")
             _merge(self.nodes["n1"], self.identity)
 
     def _request(self, path: str, query: Any, method: str, body: Any) -> Any:
         node = self.nodes.get(path.rpartition("/")[2])
         if method == "PATCH" and node is not None and body["metadata"]["uid"] != node["metadata"]["uid"]:
-            raise live_cluster.Unreachable("409: Precondition failed: UID in precondition")
+            raise live_cluster.Unreachable("409: Precondition failed: UID in precondition", status=409)
         assert method != "PATCH" or self.requests <= self.at or node is not self.nodes["n1"]
         return super()._request(path, query, method, body)
 
@@ -421,7 +427,8 @@ def assert_said(api: Api, said: str) -> None:
     for name, node in api.nodes.items():
         if node["spec"].get("unschedulable"):
             assert "run the command again or kubectl uncordon" in said
-            assert name in said.rpartition("kubectl uncordon")[2] or f"kubectl uncordon {name}" in said
+            assert any(name in undone.partition(" &&")[0] for undone in said.split("kubectl uncordon ")[1:])
+            assert re.search(rf"kubectl annotate node [n0-9 ]*{name}[n0-9 ]* gpupools/mig-walk-", said)
 
 
 def test_a_node_that_somebody_else_cordoned_stays_so(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -432,6 +439,201 @@ def test_a_node_that_somebody_else_cordoned_stays_so(walk: Any, capsys: pytest.C
     assert "n4 is cordoned already" in capsys.readouterr().err
     assert api.nodes["n4"]["metadata"]["labels"][MIG_CONFIG_LABEL] == OLD
     assert api.nodes["n3"]["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
+
+
+OTHER = "a100-80gb-all-3g.40gb"
+CORDONED: dict[str, Any] = {"spec": {"unschedulable": True}}
+NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+ENDING = {"deletionTimestamp": "2026-11-29T03:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (NOT_READY, "n3 is not ready: nothing is done to it"),
+        ({"metadata": ENDING}, "n3 is being removed: nothing is done to it"),
+        (
+            {"spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}},
+            "n3 is being removed: nothing is done to it",
+        ),
+    ],
+)
+def test_a_node_that_is_not_there_for_pods_is_not_begun(
+    walk: Any, capsys: pytest.CaptureFixture[str], found: dict[str, Any], said: str
+) -> None:
+    api = Api()
+    _merge(api.nodes["n3"], found)
+
+    assert walk(api, "--yes") == 1
+    assert said in capsys.readouterr().err
+    assert "/api/v1/nodes/n3" not in api.written
+    assert api.most_cordoned == 1
+    assert api.nodes["n2"]["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
+
+
+def test_a_begun_node_is_finished_also_if_it_is_not_ready(walk: Any) -> None:
+    api = Api()
+    _merge(api.nodes["n3"], NOT_READY | CORDONED | {"metadata": {"annotations": {mig_walk.ANNOTATION: NEW}}})
+
+    assert walk(api, "--yes") == 0
+    assert_done(api)
+
+
+def test_a_walk_to_another_layout_is_named_and_its_cure_works(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api()
+    _merge(api.nodes["n3"], CORDONED | {"metadata": {"annotations": {mig_walk.ANNOTATION: OTHER}}})
+
+    for words in ((), ("--yes",)):
+        assert walk(api, *words) == 1
+        said = capsys.readouterr().err
+        assert f"another walk gives n3 the layout {OTHER}: let it end" in said
+        assert said.endswith("kubectl uncordon n3 && kubectl annotate node n3 gpupools/mig-walk-\n")
+        assert api.written == []
+    _merge(api.nodes["n3"], {"spec": {"unschedulable": None}, "metadata": {"annotations": {mig_walk.ANNOTATION: None}}})
+    assert walk(api, "--yes") == 0
+    assert_done(api)
+
+
+def test_an_annotation_without_a_cordon_is_no_walk(walk: Any) -> None:
+    """An administrator uncordoned the node and cordons it no more."""
+    api = Api()
+    api.nodes["n3"]["metadata"]["annotations"] = {mig_walk.ANNOTATION: OTHER}
+
+    assert walk(api, "--yes") == 0
+    assert_done(api)
+
+
+LET_GO: dict[str, Any] = {"spec": {"unschedulable": None}, "metadata": {"annotations": {mig_walk.ANNOTATION: None}}}
+DONE = {
+    "metadata": {"labels": {MIG_CONFIG_LABEL: NEW, MIG_STATE_LABEL: "success"}},
+    "status": {"allocatable": {"nvidia.com/gpu": "24"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("happens", "to", "change", "code", "said"),
+    [
+        ("eviction", "n1", None, 0, "n1: the node is gone, and another one has its name"),
+        ("eviction", "n1", LET_GO, 1, "n1: something else uncordoned it"),
+        (
+            "eviction",
+            "n1",
+            {"metadata": {"annotations": {mig_walk.ANNOTATION: OTHER}}},
+            1,
+            f"n1: something else uncordoned it or walks it to another layout: {OTHER}; nothing more is done to it",
+        ),
+        ("eviction", "n2", DONE, 0, f"n2: has {NEW}"),
+        (
+            "pending",
+            "n0",
+            {"metadata": {"labels": {MIG_CONFIG_LABEL: OLD}}},
+            1,
+            f"n0: {MIG_CONFIG_LABEL} is {OLD} again: something else sets it, such as pulumi up",
+        ),
+        ("pending", "n0", {"metadata": {"labels": {MIG_CONFIG_LABEL: None}}}, 1, f"{MIG_CONFIG_LABEL} is gone again"),
+    ],
+)
+def test_what_others_do_to_a_node_in_the_middle_is_noticed(
+    walk: Any, capsys: pytest.CaptureFixture[str], happens: str, to: str, change: dict[str, Any], code: int, said: str
+) -> None:
+    """At the first eviction, or after the node got its label; None replaces the node under its name."""
+    api, answer, written = Api(), Api._request, list[int]()
+
+    def changing(path: str, query: Any, method: str, body: Any) -> Any:
+        found = answer(api, path, query, method, body)
+        pending = body and body["metadata"].get("labels", {}).get(MIG_STATE_LABEL) and path.endswith(to)
+        if not written and (path.endswith("/eviction") if happens == "eviction" else pending):
+            written.append(0)
+            if change is None:
+                api.nodes[to] = api._node(to)
+                api.nodes[to]["metadata"]["uid"] = "newcomer"
+            else:
+                _merge(api.nodes[to], change)
+        elif written and method == "PATCH" and path.endswith(to):
+            written.append(1)
+        return found
+
+    api._request = changing  # type: ignore[method-assign]
+    assert walk(api, "--yes") == code
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+    assert not written[1:] or happens == "pending" or change is None
+    if change is None:
+        assert_done(api)
+
+
+@pytest.mark.parametrize(
+    ("ending", "state", "said"),
+    [
+        ({"finalizers": ["example.com/keep"]}, {}, "finalizers example.com/keep"),
+        ({"deletionGracePeriodSeconds": 86400}, {}, "it has 86400 s, until 2026-11-29T03:00:00Z"),
+        ({"deletionGracePeriodSeconds": 30}, NOT_READY, "its node is not ready, and the kubelet ends no pod"),
+    ],
+)
+def test_the_time_out_names_the_pods_that_do_not_end_and_why(
+    walk: Any, capsys: pytest.CaptureFixture[str], ending: dict[str, Any], state: dict[str, Any], said: str
+) -> None:
+    api = Api()
+    api.ending = ENDING | ending
+    _merge(api.nodes["n0"], CORDONED | state | {"metadata": {"annotations": {mig_walk.ANNOTATION: NEW}}})
+
+    assert walk(api, "--yes", "--timeout", "0") == 1
+    assert (
+        f"n0: its pods did not end in 0 s; web/p0 is ending: {said}; web/p5 is ending: {said}; it is uncordoned; run"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_node_that_the_mig_manager_may_cut_yet_stays_cordoned(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    api = Api()
+    api._cut = lambda: None  # type: ignore[method-assign]
+
+    assert walk(api, "--yes", "--timeout", "0") == 1
+    said = capsys.readouterr().err
+    assert (
+        f"n0: the layout did not come in 0 s; it stays cordoned with {MIG_CONFIG_LABEL}={NEW} in state pending" in said
+    )
+    assert_said(api, said)
+    del api._cut
+    assert walk(api, "--yes") == 0
+    assert_done(api)
+
+
+def test_killed_before_any_request_after_a_failure_the_next_run_finishes(walk: Any) -> None:
+    """Among them is the one between taking the label from the node and setting it again."""
+    for place in range(1000):
+        api = Api()
+        api.fails = "n1"
+        assert walk(api, "--yes") == 1
+        api.fails, api.kill_at = "", api.requests + place
+        try:
+            assert walk(api, "--yes") == 0
+            break
+        except Killed:
+            api.kill_at = -1
+        assert walk(api, "--yes") == 0
+        assert_done(api)
+    assert place > 20
+
+
+def test_a_conflict_is_looked_at_again(walk: Any) -> None:
+    """The kubelet or another program changes the node between reading and writing."""
+    whole = Api()
+    assert walk(whole, "--yes") == 0
+    for place in range(whole.requests):
+        api, answer = Api(), Api._request
+
+        def conflicting(
+            path: str, query: Any, method: str, body: Any, api: Api = api, place: int = place, answer: Any = answer
+        ) -> Any:
+            if api.requests == place and method == "PATCH":
+                api._count()
+                raise live_cluster.Unreachable("answers 409: the object has been modified", status=409)
+            return answer(api, path, query, method, body)
+
+        api._request = conflicting  # type: ignore[method-assign]
+        assert walk(api, "--yes") == 0
+        assert_done(api)
 
 
 def test_a_label_that_something_sets_back_ends_the_walk(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
