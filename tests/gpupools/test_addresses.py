@@ -188,8 +188,8 @@ def test_a_checkout_that_is_home_of_a_job_stays_a_checkout(
 
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
 needs_mounts = pytest.mark.skipif(
-    shutil.which("unshare") is None
-    or subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True).returncode,
+    not shutil.which("unshare")
+    or bool(subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True).returncode),
     reason="mounts a folder at a second place",
 )
 
@@ -204,7 +204,7 @@ def test_a_checkout_that_is_mounted_at_a_second_place_is_the_same(mounted: str, 
     )
     script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
     words = (tmp_path / mounted, tmp_path / "second", sys.executable, "-c", program)
-    command = [*NAMESPACE, "sh", "-c", script, "sh", *words, tmp_path / "second" / "kube", checkout]
+    command = [*NAMESPACE, "sh", "-c", script, "sh", *map(str, (*words, tmp_path / "second" / "kube", checkout))]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "True\n"
 
 
