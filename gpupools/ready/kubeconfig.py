@@ -19,7 +19,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
@@ -125,10 +125,10 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
     cluster_name, user_name = _text_at(context, "cluster"), _text_at(context, "user")
     cluster = _with_files(_entry(data, "cluster", cluster_name), base, folder)
     user = _with_files(_entry(data, "user", user_name), base, folder) if user_name else {}
-    server = urlsplit(_text_at(cluster, "server"))
+    server, proxy = _address(cluster, "server"), _address(cluster, "proxy-url")
     if server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc or server.query:
         raise ValueError(f"the server of cluster {cluster_name} is not an https address")
-    if _text_at(cluster, "proxy-url").startswith("socks") and find_spec("socks") is None:
+    if proxy.scheme.startswith("socks") and find_spec("socks") is None:
         raise ValueError("proxy-url requires the Python package PySocks")
     if unsupported := sorted(_UNSUPPORTED & user.keys()):
         raise ValueError(f"user {user_name} has {unsupported[0]}, which gpupools does not support; use an exec plugin")
@@ -149,6 +149,16 @@ def _text_at(holder: Any, key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key} is not text")
     return value
+
+
+def _address(cluster: JsonDict, key: str) -> SplitResult:
+    """Return the parts of a URL; a password may be where its port should be, so none of it is repeated."""
+    text = _text_at(cluster, key)
+    with suppress(ValueError):
+        found = urlsplit(text)
+        if found.port != 0:
+            return found
+    raise ValueError(f"{key} is not a URL, or its port is not from 1 to 65535")
 
 
 def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:

@@ -306,6 +306,9 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "secret as alias": (lambda path: write(path, "users: *SECRET"), "column 8: is not YAML; check quotes"),
     "secret as key": (lambda path: write(path, "SECRET: 1\nSECRET: 2"), "line 2: has a duplicate key (first on"),
     "server with password alone": (lambda path: write(path, config({}, "https://:SECRET@h")), "is not an https"),
+    "server with a word as port": (lambda path: write(path, config({}, "https://h:SECRET")), "server is not a URL"),
+    "server of an odd host": (lambda path: write(path, config({}, "https://SECRET\u2100")), "server is not a URL"),
+    "proxy with a word as port": (lambda path: write(path, behind("http://h:SECRET")), "proxy-url is not a URL"),
     "file of the kernel": (lambda path: write(path, config({"tokenFile": "/proc/kmsg"})), "is not a regular file"),
     "proxy without its library": (
         lambda path: write(path, behind("socks5://u:SECRET@h")),
