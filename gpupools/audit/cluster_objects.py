@@ -13,8 +13,8 @@ from gpupools.ready.snapshot import Read
 
 FORM = "live cluster"
 
-Items = Callable[[str, str], Iterable[JsonDict]]
-"""Returns the objects of a list by its path, shortened for a kind; raises `PermissionError`."""
+Items = Callable[..., Iterable[JsonDict]]
+"""Returns the objects of a list by path and kind, as `ClusterApi.items` does; raises `PermissionError`."""
 
 
 READS = (
@@ -47,7 +47,7 @@ def read_cluster(items: Items) -> Document:
 
 
 def _objects(items: Items, read: Read, gpu_nodes: set[str]) -> Iterator[JsonDict]:
-    for item in items(read.path, "nodes" if read.what == "Node" else ""):
+    for item in items(read.path, "nodes" if read.what == "Node" else "", keeps=read.what != "Pod"):
         if read.what != "Pod" or (item["spec"].get("nodeName") in gpu_nodes and takes_no_gpu(item)):
             yield {"apiVersion": read.api, "kind": read.what, **item}
 

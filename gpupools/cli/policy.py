@@ -110,8 +110,9 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
             live = import_module("gpupools.ready.live_cluster")
             try:
                 api = live.ClusterApi(live.Access(given.kubeconfig, given.context))
-                api.start_look()
-                options["live"] = {Path(f"context {given.context}"): _audit("cluster_objects").read_cluster(api.items)}
+                with api.look():
+                    read = _audit("cluster_objects").read_cluster(api.items)
+                options["live"] = {Path(f"context {given.context}"): read}
             except (live.Unreachable, PermissionError) as error:
                 tell(f"context {given.context}: {error}", error=True)
                 return 2

@@ -93,10 +93,16 @@ class NodeReader:
     """
 
     def __init__(
-        self, most: int, deepest: int, tagged: Callable[[str, Any], Any] | None = None, *, unique: bool = False
+        self,
+        most: int,
+        deepest: int,
+        tagged: Callable[[str, Any], Any] | None = None,
+        *,
+        unique: bool = False,
+        private: bool = False,
     ) -> None:
         self.most, self.deepest = most, deepest
-        self.tagged, self.unique = tagged, unique
+        self.tagged, self.unique, self.private = tagged, unique, private
         self.lines: dict[Path, int] = {}
         self._spent = self._depth = 0
 
@@ -123,7 +129,8 @@ class NodeReader:
     def twice(self, path: Path, first: yaml.Node, again: yaml.Node) -> None:
         """Reject a duplicate key, or do nothing to use the last one."""
         if self.unique:
-            what = f"line {line_of(again)}: has the duplicate key {shown(path[-1])} (first on line {line_of(first)})"
+            key = "a duplicate key" if self.private else f"the duplicate key {shown(path[-1])}"
+            what = f"line {line_of(again)}: has {key} (first on line {line_of(first)})"
             raise Rejected([Problem((), what, "keep one: parsers differ in which one they use")])
 
     def merged(self, node: yaml.MappingNode, at: Path) -> Any:
@@ -216,6 +223,7 @@ def parse_yaml(
     tagged: Callable[[str, Any], Any] | None = None,
     *,
     unique: bool = False,
+    private: bool = False,
 ) -> tuple[Value, ...]:
     """Return the documents of a YAML text.
 
@@ -225,11 +233,12 @@ def parse_yaml(
         tagged: Converts a value with a custom tag (`!Ref`), from the tag without `!` and the value. By default such
             tags are ignored.
         unique: Reject duplicate keys, of which parsers use either. By default the last one is used.
+        private: Repeat nothing of the text in problems, because names in it may be secrets.
 
     Raises:
         Rejected: The text is not YAML, or exceeds the limits.
     """
-    reader, found = NodeReader(most, MAX_DEPTH + 1, tagged, unique=unique), list[Value]()
+    reader, found = NodeReader(most, MAX_DEPTH + 1, tagged, unique=unique, private=private), list[Value]()
     try:
         for node in yaml.compose_all(text, Loader=BoundedLoader):
             if node is not None:
@@ -239,13 +248,16 @@ def parse_yaml(
         what, mark = yaml_fault(error)
         line, column = (f"line {mark.line + 1}", f", column {mark.column + 1}: ") if mark is not None else ("", "")
         if not isinstance(error, TooMuchError):
-            what, fix = f"{line}{column}is not YAML: {what}", "check quotes, indentation and brackets"
+            what, fix = (
+                f"{line}{column}is not YAML{'' if private else f': {what}'}",
+                "check quotes, indentation and brackets",
+            )
         else:
             what = f"{line}: has more than {most} values, or more than {MAX_DEPTH} levels of nesting"
             fix = f"{'give JSON, which has no such limit, or ' if most == MAX_VALUES else ''}split the file"
         raise Rejected([Problem((), what, fix)]) from None
     except (ValueError, RecursionError) as error:
-        raise Rejected([Problem((), f"is not valid YAML: {error}")]) from None
+        raise Rejected([Problem((), "is not valid YAML" if private else f"is not valid YAML: {error}")]) from None
     return tuple(found)
 
 

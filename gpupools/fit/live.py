@@ -51,12 +51,16 @@ def read_live(api: ClusterApi, cluster: Cluster, cloud: Cloud, pod: str = "") ->
         PermissionError: Nodes or the pods may not be read.
         Unreachable: The API does not answer as one.
     """
-    snapshot = read_snapshot(api, cluster, cloud, READS)
+    with api.look():
+        return _read(api, read_snapshot(api, cluster, cloud, READS), pod)
+
+
+def _read(api: ClusterApi, snapshot: Snapshot, pod: str) -> Live:
     space, _, name = pod.partition("/")
     path = f"/api/v1/namespaces/{quote(space, safe='')}/pods" if pod else "/api/v1/pods"
     asked = list(api.items(path, "", fieldSelector=f"metadata.name={name}" if pod else "status.phase=Pending"))
     bound = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-    others = () if "pods" in snapshot.unseen else api.items("/api/v1/pods", "", fieldSelector=bound)
+    others = () if "pods" in snapshot.unseen else api.items("/api/v1/pods", "", keeps=False, fieldSelector=bound)
     return Live(snapshot, asked, held_on(snapshot, others), manifests_of(snapshot))
 
 

@@ -7,7 +7,6 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-g
 import base64
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -20,14 +19,14 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
 from gpupools.common.input_files import read_bytes
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.readback.inputs import at
-from gpupools.stackfile.reader import is_in_checkout
+from gpupools.stackfile.reader import holds_home, is_in_checkout
 
 MAX_BYTES = 4 * 1024 * 1024
 """Of a kubeconfig and of what a plugin prints; a kubeconfig for a thousand clusters has about 3 MB."""
@@ -95,13 +94,11 @@ def read_context(source: JsonObject | Path | None, context: str | None, folder: 
 def parsed(content: bytes, about: str) -> JsonDict:
     """Return the content of a kubeconfig; raise `Unreachable`, without repeating any of it."""
     try:
-        documents = parse_yaml(content.decode("utf-8-sig"), unique=True)
+        documents = parse_yaml(content.decode("utf-8-sig"), unique=True, private=True)
     except UnicodeDecodeError:
         raise Unreachable(f"{about}: is not text; check that it is a kubeconfig") from None
     except Rejected as rejected:
-        # Only the line and what it breaks, because names in the rest may be secrets.
-        what = re.split(r"(?<=YAML):|(?<=duplicate key)", rejected.problems[0].what)[0]
-        raise Unreachable(f"{about}: {what}; check it") from None
+        raise Unreachable(f"{about}: {rejected}") from None
     if len(documents) != 1 or not isinstance(documents[0].data, dict):
         raise Unreachable(f"{about}: is not a kubeconfig: it has {len(documents)} YAML documents with a map")
     return documents[0].data
@@ -111,8 +108,7 @@ def _content(file: Path, folder: Path) -> bytes:
     """Return the content of a regular file outside the checkout, within the limit."""
     if {":", ";"} & set(str(file)):
         raise Unreachable(f"{file}: is a list of files, or has : or ; in its name; name one file with --kubeconfig")
-    home = os.path.expanduser("~")  # noqa: PTH111 - never raises
-    if not Path(home).is_relative_to(folder.resolve()) and is_in_checkout(str(file), folder):
+    if not holds_home(folder) and is_in_checkout(str(file), folder):
         raise Unreachable(f"{file}: is inside the checkout, but a kubeconfig names programs that run; move it outside")
     try:
         return read_bytes(file, MAX_BYTES, only_files=True)
@@ -129,10 +125,10 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
     cluster_name, user_name = _text_at(context, "cluster"), _text_at(context, "user")
     cluster = _with_files(_entry(data, "cluster", cluster_name), base, folder)
     user = _with_files(_entry(data, "user", user_name), base, folder) if user_name else {}
-    server = urlsplit(_text_at(cluster, "server"))
+    server, proxy = _address(cluster, "server"), _address(cluster, "proxy-url")
     if server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc or server.query:
         raise ValueError(f"the server of cluster {cluster_name} is not an https address")
-    if _text_at(cluster, "proxy-url").startswith("socks") and find_spec("socks") is None:
+    if proxy.scheme.startswith("socks") and find_spec("socks") is None:
         raise ValueError("proxy-url requires the Python package PySocks")
     if unsupported := sorted(_UNSUPPORTED & user.keys()):
         raise ValueError(f"user {user_name} has {unsupported[0]}, which gpupools does not support; use an exec plugin")
@@ -153,6 +149,16 @@ def _text_at(holder: Any, key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key} is not text")
     return value
+
+
+def _address(cluster: JsonDict, key: str) -> SplitResult:
+    """Return the parts of a URL; a password may be where its port should be, so none of it is repeated."""
+    text = _text_at(cluster, key)
+    with suppress(ValueError):
+        found = urlsplit(text)
+        if found.port != 0:
+            return found
+    raise ValueError(f"{key} is not a URL, or its port is not from 1 to 65535")
 
 
 def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:

@@ -6,8 +6,11 @@ It uses the official Kubernetes client, the extra `gpupools[cluster]`.
 import json
 import re
 import shlex
+import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -37,14 +40,14 @@ from gpupools.spec.models import Cluster, Late, StackOutput
 
 PAGE = 500
 """Objects per request."""
-MOST_PAGES = 2_000
-MOST_BYTES = 256 * 1024 * 1024
-"""Of one list. One answer has at most `_ANSWER_BYTES`; a page of 500 nodes has about 10 MB."""
+MOST = {"bytes": 256 * 1024 * 1024, "pages": 2_000, "objects": 200_000, "bytes of memory": 160 * 1024 * 1024}
+"""Of one look. A page of 500 nodes has about 10 MB, and Kubernetes supports 150,000 pods.
+
+https://kubernetes.io/docs/setup/best-practices/cluster-large/
+"""
 _ANSWER_BYTES = 32 * 1024 * 1024
 _MOST_VALUES = 1_000_000
 """Values of one answer, as its brackets and commas tell: empty maps would take thirty times their text in memory."""
-_MOST_OBJECTS = 200_000
-"""Objects of one list: Kubernetes supports 150,000 pods (https://kubernetes.io/docs/setup/best-practices/cluster-large/)."""
 REQUEST_S = 25.0
 """Of one request with its answer, however slowly it comes."""
 LOOK_S = 300.0
@@ -149,7 +152,7 @@ class ClusterApi:
         self._end = float("inf")
         self.patience_s = 0.0
         """How long a request is repeated for which there is no answer, such as while the API server is restarted."""
-        self._size = 0
+        self._spent = Counter[str]()
         self._announce(access)
         self._connect()
 
@@ -190,9 +193,24 @@ class ClusterApi:
         except (self._config_library.ConfigException, OSError, ValueError, TypeError) as error:
             raise Unreachable(f"the kubeconfig for {self.host}: {_one_line(error)}; check it") from None
 
-    def start_look(self) -> None:
-        """Give all requests from now on one deadline."""
+    @contextmanager
+    def look(self) -> Iterator[None]:
+        """Give all requests until the end of the outermost look one deadline and one limit of what is read."""
+        if self._end < float("inf"):
+            yield
+            return
+        self._spent.clear()
         self._end = time.monotonic() + LOOK_S
+        try:
+            yield
+        finally:
+            self._end = float("inf")
+
+    def _spend(self, amount: int, what: str) -> None:
+        """Count what a look takes; raise `Unreachable` beyond the limit."""
+        self._spent[what] += amount
+        if self._end < float("inf") and self._spent[what] > MOST[what]:
+            raise self._odd(f"more than {MOST[what]} {what} in one look")
 
     def request(
         self, path: str, query: Mapping[str, str] | None = None, method: str = "GET", body: JsonDict | None = None
@@ -240,7 +258,8 @@ class ClusterApi:
         except (HTTPError, OSError) as error:
             why = _one_line(error) or f"no whole answer in {seconds:.0f} s"
             raise Unreachable(f"{self.host} is not reachable: {why}", may_pass=True) from None
-        self.now, self._size = self._time(given.get("Date")), len(data)
+        self._spend(len(data), "bytes")
+        self.now = self._time(given.get("Date"))
         if given.get("Content-Encoding", "identity") != "identity":
             raise self._odd("a compressed body, which was not asked for")
         is_log = status < 300 and path.endswith("/log")
@@ -320,36 +339,47 @@ class ClusterApi:
             raise self._odd(f"{kind or 'an object'} whose {_one_line(wrong[0])} is missing or has another form")
         return {"spec": {}, "status": {}, **found}
 
-    def items(self, path: str, kind: str, **query: str) -> Iterator[JsonDict]:
+    def items(self, path: str, kind: str, *, keeps: bool = True, **query: str) -> Iterator[JsonDict]:
         """Yield the objects of a list by pages, shortened for a kind; none of a kind that the cluster does not have.
+
+        Without `keeps`, the caller lets most of them go, and their memory does not count.
 
         Raises:
             Unreachable: The list has no end within the limits, or an object has another form.
         """
-        more, size, count = {"limit": str(PAGE), **query}, 0, 0
-        for _ in range(MOST_PAGES):
-            page = self.request(path, more)
+        with self.look():
+            for item in self._of_pages(path, kind, {"limit": str(PAGE), **query}):
+                self._spend(_memory_of(item) if keeps else 0, "bytes of memory")
+                yield item
+
+    def _of_pages(self, path: str, kind: str, query: JsonDict) -> Iterator[JsonDict]:
+        while True:
+            self._spend(1, "pages")
+            page = self.request(path, query)
             if page is None and path.startswith("/api/v1/"):
                 raise self._odd("404 to what every cluster has")
             page = {"items": []} if page is None else page
-            more["continue"], last = at(page, "metadata.continue") or "", more.get("continue")
+            query["continue"], last = at(page, "metadata.continue") or "", query.get("continue")
             # Go writes an empty list as null.
             found = page.get("items", [] if str(page.get("kind")).endswith("List") else None)
-            if not isinstance(found, list) or not isinstance(more["continue"], str):
+            if not isinstance(found, list) or not isinstance(query["continue"], str):
                 raise self._odd("a list of another form")
-            count, size = count + len(found), size + self._size
-            if size > MOST_BYTES or count > _MOST_OBJECTS:
-                raise self._odd(f"more than {MOST_BYTES} bytes or {_MOST_OBJECTS} objects in one list")
+            self._spend(len(found), "objects")
             for each in found:
                 item = self._object(path, pruned(kind, each) if isinstance(each, dict) else each)
                 if not item["metadata"].get("uid"):
                     raise self._odd("an object without uid")
                 yield item
-            if not more["continue"]:
+            if not query["continue"]:
                 return
-            if more["continue"] == last:
+            if query["continue"] == last:
                 raise self._odd("the same page again")
-        raise self._odd(f"more than {MOST_PAGES} pages")
+
+
+def _memory_of(value: Any) -> int:
+    """Return about how many bytes a value of JSON takes."""
+    parts = (*value.keys(), *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return sys.getsizeof(value) + sum(map(_memory_of, parts))
 
 
 _PLURAL = re.compile(r"/api(?:s/[^/]+)?/[^/]+/(?:namespaces/[^/]+/)?([a-z]+)")
@@ -415,18 +445,18 @@ def read_snapshot(api: ClusterApi, cluster: Cluster, cloud: Cloud, more: Sequenc
         PermissionError: Nodes may not be read.
         Unreachable: The API does not answer as one.
     """
-    api.start_look()
     objects: dict[str, Sequence[JsonDict]] = {}
     unseen: dict[str, str] = {}
-    for read in (*READS, *more):
-        try:
-            objects[read.plural] = _objects(api, read.plural, read.path, objects.get("daemonsets", ()))
-        except PermissionError as error:
-            if read.plural == "nodes":
-                raise
-            unseen[read.plural] = str(error)
-        if read.plural == "nodes" and prove(cluster, cloud, objects["nodes"], api.where).other:
-            break
+    with api.look():
+        for read in (*READS, *more):
+            try:
+                objects[read.plural] = _objects(api, read.plural, read.path, objects.get("daemonsets", ()))
+            except PermissionError as error:
+                if read.plural == "nodes":
+                    raise
+                unseen[read.plural] = str(error)
+            if read.plural == "nodes" and prove(cluster, cloud, objects["nodes"], api.where).other:
+                break
     return Snapshot(objects, unseen, api.now, api.where)
 
 

@@ -439,12 +439,33 @@ def _ours(path: Path) -> Path:
 
 def is_in_checkout(path: str, folder: FilePath) -> bool:
     """Return whether a path, absolute or with `~/`, leads into the checkout or project of a stack file's folder."""
-    here, home = folder.resolve(), FilePath(os.path.expanduser("~")).resolve()  # noqa: PTH111 - never raises
+    here = folder.resolve()
     # A home folder may itself be a repository (dotfiles), with a kubeconfig in it.
-    above = [parent for parent in (here, *here.parents) if not home.is_relative_to(parent)]
+    above = [parent for parent in (here, *here.parents) if not holds_home(parent)] or [here]
     # The outermost one: a pull request may also change what surrounds a submodule.
-    top = next((root for mark in (".git", "Pulumi.yaml") for root in above[::-1] if (root / mark).exists()), here)
+    tops = (root for mark in (".git", "Pulumi.yaml") for root in above[::-1] if (root / mark).exists())
+    top = next(tops, above[0])
     try:
-        return FilePath(path).expanduser().resolve().is_relative_to(top)
+        named = FilePath(path).expanduser().resolve()
+        # Each folder, because a part of the checkout may be mounted at another place.
+        return any(_is_within(named, each) for each in above[: above.index(top) + 1])
     except (OSError, RuntimeError, ValueError):  # no home folder, or a loop of links
         return True
+
+
+def holds_home(folder: FilePath) -> bool:
+    """Return whether a folder is the home folder of the account or above it. `HOME` may be the checkout of a CI job."""
+    try:
+        import pwd
+
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    except ImportError:  # Windows
+        home = os.path.expanduser("~")  # noqa: PTH111 - never raises
+    except KeyError:  # a container runs as a number that has no account
+        return False
+    return _is_within(FilePath("/", home).resolve(), folder)
+
+
+def _is_within(path: FilePath, folder: FilePath) -> bool:
+    """Compare folders themselves, not names: a disk may ignore case, and a folder be mounted twice."""
+    return any(parent.exists() and parent.samefile(folder) for parent in (path, *path.parents))

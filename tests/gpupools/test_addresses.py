@@ -1,5 +1,9 @@
 """Addresses in a stack file: a token is sent to one and a program run from another, so each must have its form."""
 
+import pwd
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +11,7 @@ import pytest
 
 from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
+from gpupools.ready.kubeconfig import Unreachable, read_context
 from gpupools.spec.cluster_access import api_url
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.reader import is_in_checkout
@@ -157,12 +162,50 @@ def test_a_kubeconfig_is_inside_the_checkout_or_not(path: str, inside: bool, che
 
 
 def test_a_home_that_is_a_repository_is_no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = pwd.struct_passwd(("a", "x", 1, 1, "", str(tmp_path), "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: account)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".git").mkdir()
     (tmp_path / "pools").mkdir()
 
     assert not is_in_checkout("~/.kube/config", tmp_path / "pools")
     assert is_in_checkout("~/pools/config", tmp_path / "pools")
+
+
+@pytest.mark.parametrize("folder", ["checkout", "checkout/infra/stacks"])
+def test_a_checkout_that_is_home_of_a_job_stays_a_checkout(
+    folder: str, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "checkout"))
+    kube = tmp_path / "checkout" / ".kube" / "config"
+    kube.parent.mkdir()
+    kube.write_text("{}")
+
+    assert is_in_checkout("~/.kube/config", tmp_path / folder)
+    with pytest.raises(Unreachable, match="is inside the checkout"):
+        read_context(kube, None, tmp_path / folder)
+
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
+needs_mounts = pytest.mark.skipif(
+    not shutil.which("unshare")
+    or bool(subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True).returncode),
+    reason="mounts a folder at a second place",
+)
+
+
+@needs_mounts
+@pytest.mark.parametrize("mounted", ["checkout", "checkout/infra", "checkout/infra/stacks"])
+def test_a_checkout_that_is_mounted_at_a_second_place_is_the_same(mounted: str, checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    program = (
+        "import sys; from pathlib import Path; from gpupools.stackfile.reader import is_in_checkout\n"
+        "print(is_in_checkout(sys.argv[1], Path(sys.argv[2])))"
+    )
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    words = (tmp_path / mounted, tmp_path / "second", sys.executable, "-c", program)
+    command = [*NAMESPACE, "sh", "-c", script, "sh", *map(str, (*words, tmp_path / "second" / "kube", checkout))]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "True\n"
 
 
 def test_check_refuses_a_kubeconfig_that_the_checkout_brings(checkout: Path) -> None:

@@ -75,7 +75,7 @@ class Api(live_cluster.ClusterApi):
                 labels[MIG_STATE_LABEL] = "failed" if busy else "success"
                 node["status"]["allocatable"] = {"nvidia.com/gpu": "56" if busy else "24"}
 
-    def items(self, path: str, kind: str, **query: str) -> Iterator[dict[str, Any]]:
+    def items(self, path: str, kind: str, *, keeps: bool = True, **query: str) -> Iterator[dict[str, Any]]:
         yield from self.request(path, query)
 
     def _listed(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:

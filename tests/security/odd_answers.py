@@ -59,12 +59,12 @@ def _endless(head: bytes, part: bytes, every_s: float = 0, **headers: str) -> Wr
     return write
 
 
-def _pages(items: Callable[[int], list[Any]], changing: bool = True) -> Write:
+def _pages(items: Callable[[int], list[Any]], changing: bool = True, circle: int = 10**9) -> Write:
     count: Iterator[int] = iter(range(10**9))
 
     def write(to: BaseHTTPRequestHandler) -> None:
         number = next(count)
-        ok(nodes(*items(number), **{"continue": str(number) if changing else "x"}))(to)
+        ok(nodes(*items(number), **{"continue": str(number % circle) if changing else "x"}))(to)
 
     return write
 
@@ -130,6 +130,9 @@ ODD: dict[str, Write] = {
     "endless-pages": _pages(lambda number: [], changing=False),
     "endless-new-pages": _pages(lambda number: []),
     "endless-nodes": _pages(lambda number: [node(metadata__name=f"n{number}-{each}") for each in range(500)]),
+    "endless-labels": _pages(
+        lambda number: [node(metadata__labels={f"{number}-{each}": "" for each in range(200_000)})]
+    ),
     "403-list": _answer(403, JSON, b"[]"),
     "401-page": _answer(401, "text/html", b"<html>log in</html>"),
     "404-page": _answer(404, "text/html", b"<html>nothing here</html>"),
@@ -137,6 +140,35 @@ ODD: dict[str, Write] = {
     "503": _answer(503, "text/html", b"<html>busy</html>", Retry_After="86400"),
     "500-deep": _answer(500, JSON, b"[" * 100000),
     "redirect": _answer(302, "text/html", b"", Location="http://127.0.0.1:1/"),
+    **{
+        f"redirect-{status}": _answer(status, "", b"", Location="http://127.0.0.1:1/")
+        for status in (301, 303, 307, 308)
+    },
+    "redirect-to-nowhere": _answer(302, "text/html", b""),
+    "no-content": _answer(204, JSON, b""),
+    "not-modified": _answer(304, JSON, b""),
+    "asks-to-log-in": _answer(401, JSON, b'{"message": "who?"}', WWW_Authenticate="Negotiate", Set_Cookie="a=b"),
+    "not-a-number": ok(b'{"items": [NaN]}'),
+    "endless-number": ok(b'{"items": [], "metadata": {"continue": 1e999}}'),
+    "label-not-a-number": ok(nodes(node(metadata__labels={"gpupools/pool": float("nan")}))),
+    "generation-of-400-digits": ok(nodes(node(metadata__generation=10**400, metadata__name=""))),
+    "name-with-colour": ok(nodes(node(metadata__name="\x1b[31mred"))),
+    "message-with-colour": _answer(500, JSON, json.dumps({"message": "\x1b]0;title\x07\r\n\u2028::error::x"}).encode()),
+    "message-of-half-a-character": _answer(500, JSON, b'{"message": "\\ud800"}'),
+    "message-as-map": _answer(500, JSON, b'{"message": {"a": [1]}, "details": {"causes": [1, {"message": {}}]}}'),
+    "name-of-half-a-character": ok(b'{"items": [{"metadata": {"name": "\\udfff", "uid": "1"}}]}'),
+    "year-0": ok(nodes(node()), Date="Thu, 01 Jan 0000 00:00:00 GMT"),
+    "year-99999": ok(nodes(node()), Date="Thu, 01 Jan 99999 00:00:00 GMT"),
+    "created-never": ok(nodes(node(metadata__creationTimestamp="never"))),
+    "retry-after-infinity": _answer(429, JSON, b"{}", Retry_After="inf"),
+    "pages-in-a-circle": _pages(lambda number: [], circle=2),
+    "wrong-chunks": _endless(b"zz\r\n", b"{}\r\n", Transfer_Encoding="chunked"),
+    "negative-length": ok(b"{}", Content_Length="-1"),
+    "status-of-text": _raw(b"HTTP/1.1 abc OK\r\n\r\n"),
+    "status-of-5-digits": _raw(b"HTTP/1.1 20000 OK\r\n\r\n{}"),
+    "http-0.9": _raw(b'{"items": []}'),
+    "endless-1xx": _raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, every_s=0.01),
+    "header-without-end": _raw(b"HTTP/1.1 200 OK\r\nA: " + b"b" * UNIT, every_s=0.1),
     "repeats-the-token": _repeats_the_token,
     "no-http": _raw(b"SSH-2.0-OpenSSH_9.6\r\n"),
     "closes": _raw(b""),

@@ -14,10 +14,11 @@ import pytest
 from gpupools.cli import ready
 from gpupools.cli.main import main
 from gpupools.common.errors import Problem
-from gpupools.ready import kubeconfig, watch
+from gpupools.providers import clouds
+from gpupools.ready import kubeconfig, live_cluster, watch
 from gpupools.ready.live_cluster import Access
 from tests.gpupools.ready.api import serving, write_files
-from tests.gpupools.ready.world import THEN, World
+from tests.gpupools.ready.world import THEN, World, plan
 
 
 def healthy(cluster: str, pool: str) -> World:
@@ -266,6 +267,36 @@ def test_smoke_test_is_deleted_and_sees_a_slice(ask: Asked, log: str, code: int)
     assert job["metadata"]["generateName"] == "ready-mig-"
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][2].startswith("nvidia-smi -L")
     assert len(made) == len(deleted) == 2
+
+
+def test_a_smoke_test_may_take_longer_than_a_look(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_cluster, "LOOK_S", 1.5)
+    world = healthy("train", "whole")
+    with serving(world) as api:
+        code, out, err = ask(world, api.server_port, "--smoke")
+    assert (code, err) == (0, "")
+    assert "smoke test passed" in out
+
+
+@pytest.mark.parametrize("what", ["objects", "pages", "bytes"])
+def test_all_lists_of_a_look_share_one_limit(
+    what: str, ask: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each list is within the limit, and all together are not."""
+    world = healthy("train", "whole")
+    with serving(world) as api:
+        api.page = 500
+        write_files(world, f"http://127.0.0.1:{api.server_port}", tmp_path)
+        door = live_cluster.ClusterApi(Access(tmp_path / "kube" / "config", "x", tmp_path / "stack"))
+        with door.look():
+            live_cluster.read_snapshot(door, plan().stack.clusters[world.cluster], clouds()["aws"])
+            spent = dict(door._spent)
+        monkeypatch.setitem(live_cluster.MOST, what, spent[what] - 1)
+        code, out, err = ask(world, api.server_port)
+        monkeypatch.setitem(live_cluster.MOST, what, spent[what])
+        assert ask(world, api.server_port)[0] == 0
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"more than {spent[what] - 1} {what} in one look" in err
 
 
 def test_what_of_a_smoke_test_cannot_be_deleted_is_named_and_the_rest_deleted(ask: Asked) -> None:
