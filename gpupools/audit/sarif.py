@@ -19,6 +19,7 @@ from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable, sarif_text, uri
 from gpupools.policies.components import finding_key
 from gpupools.policies.finding import FindingLevel, Level, Rule
+from gpupools.policies.rules import ALL_RULES
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -26,14 +27,14 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _SECURITY_SEVERITY = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 
 
-def sarif(judged: Sequence[FileReport], rules: Sequence[Rule]) -> JsonDict:
+def sarif(judged: Sequence[FileReport]) -> JsonDict:
     """Return the log of one run over all files."""
-    positions = {rule.name: index for index, rule in enumerate(rules)}
+    positions = {rule.name: index for index, rule in enumerate(ALL_RULES)}
     notifications = [_notification(file.path, problem) for file in judged for problem in file.problems]
     answers = [{"file": printable(file.path), **file.answers, "gaps": list(file.gaps)} for file in judged]
     return sarif_log(
         "gpupools-policy/",
-        [_rule(rule) for rule in rules],
+        [_rule(rule) for rule in ALL_RULES],
         list(_results(judged, positions)),
         columnKind="unicodeCodePoints",
         invocations=[{"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}],
@@ -42,7 +43,15 @@ def sarif(judged: Sequence[FileReport], rules: Sequence[Rule]) -> JsonDict:
 
 
 def sarif_log(identifier: str, rules: Sequence[JsonDict], results: Sequence[JsonDict], **more: Any) -> JsonDict:
-    """Return a log of one run; `identifier` tells its kind of results from others of one commit."""
+    """Return a log of one run; `identifier` tells its kind of results from others of one commit.
+
+    Results of one fingerprint are numbered.
+    """
+    alike = Counter[str]()
+    for result in results:
+        for name, same in result["partialFingerprints"].items():
+            alike[same] += 1
+            result["partialFingerprints"] = {name: f"{same}:{alike[same]}"}
     run = {"tool": {"driver": {"name": "gpupools", "rules": rules}}, "automationDetails": {"id": identifier}}
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{**run, **more, "results": results}]}
 
@@ -69,22 +78,15 @@ _LEVELS = {FindingLevel.VIOLATION: "error", FindingLevel.UNVERIFIED: "warning", 
 
 
 def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterable[JsonDict]:
-    alike: Counter[str] = Counter()  # findings of one fingerprint are numbered
     for file in judged:
         for found in (*file.found, *file.waived):
-            same = fingerprint(found)
-            alike[same] += 1
-            result = {
-                "ruleId": found.rule.name,
-                "ruleIndex": positions[found.rule.name],
-                "level": _LEVELS[found.level],
-                "message": {
-                    "text": sarif_text(f"{found.address}: {found.message}" if found.address else found.message)
-                },
-                "locations": [_location(file.path, found)],
-                "properties": {"level": found.level.value, "settledBy": sarif_text(found.settled_by)},
-                "partialFingerprints": {"gpupoolsFinding/v2": f"{same}:{alike[same]}"},
-            }
+            rule, text = found.rule.name, f"{found.address}: {found.message}" if found.address else found.message
+            place, same = (found.file or file.path, found.line), {"gpupoolsFinding/v2": fingerprint(found)}
+            result = sarif_result(rule, positions[rule], _LEVELS[found.level], text, place, same)
+            result["properties"] = {"level": found.level.value, "settledBy": sarif_text(found.settled_by)}
+            if found.address:
+                resource = {"fullyQualifiedName": printable(found.address), "kind": "resource"}
+                result["locations"][0]["logicalLocations"] = [resource]
             if found.waiver is not None:
                 kind = "inSource" if found.waiver.annotated else "external"
                 justification = sarif_text(str(found.waiver))
@@ -92,17 +94,24 @@ def _results(judged: Iterable[FileReport], positions: dict[str, int]) -> Iterabl
             yield result
 
 
-def _location(path: FilePath, found: ReportedFinding) -> JsonDict:
-    location: JsonDict = {"physicalLocation": physical_location(found.file or path, found.line)}
-    if found.address:
-        location["logicalLocations"] = [{"fullyQualifiedName": printable(found.address), "kind": "resource"}]
-    return location
+def sarif_result(
+    rule: str, index: int, level: str, text: str, place: tuple[FilePath, int | None], same: dict[str, str]
+) -> JsonDict:
+    """Return a result at a line of a file; `same` is its fingerprint, by name."""
+    return {
+        "ruleId": rule,
+        "ruleIndex": index,
+        "level": level,
+        "message": {"text": sarif_text(text)},
+        "locations": [_location(*place)],
+        "partialFingerprints": same,
+    }
 
 
-def physical_location(path: FilePath, line: int | None) -> JsonDict:
+def _location(path: FilePath, line: int | None) -> JsonDict:
     """Return a line of a file; the first one if the line is not known."""
     # GitHub shows no result without a line, so one of a file without lines goes to the first.
-    return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
+    return {"physicalLocation": {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}}
 
 
 def fingerprint(found: ReportedFinding) -> str:
@@ -126,5 +135,5 @@ def _notification(path: FilePath, problem: Problem) -> JsonDict:
     return {
         "level": "error",
         "message": {"text": sarif_text(problem)},
-        "locations": [{"physicalLocation": physical_location(path, None)}],
+        "locations": [_location(path, None)],
     }

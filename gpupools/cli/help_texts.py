@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpupools.common.errors import Problem, Rejected, shown
-from gpupools.common.json_types import JsonObject
 from gpupools.console.output import answer, tell
 from gpupools.plan.cloud import Cloud
 from gpupools.stackfile.check import Located, locate
@@ -41,11 +40,19 @@ def chosen_clouds(given: Namespace) -> Mapping[str, Cloud]:
 
 
 class Refusal(Exception):
-    """A command does nothing; has why, and the result as for `tell_problems`."""
+    """A command does nothing; has why, and the result as for `answer`."""
 
     def __init__(self, problems: Sequence[Problem | Located], result: str = "refused") -> None:
         super().__init__(*map(str, problems))
         self.problems, self.result = problems, result
+
+
+def refuse_overwriting(outputs: Iterable[tuple[str, Path | None]], inputs: Iterable[Path | None]) -> None:
+    """Raise `Refusal` if a file to write, with its option, is also read."""
+    read = [file for file in inputs if file is not None and file.exists()]
+    for option, output in outputs:
+        if output is not None and output.exists() and any(map(output.samefile, read)):
+            raise Refusal([Problem((option,), f"{output} is an input file", "use another file")], "failed")
 
 
 @contextmanager
@@ -58,31 +65,24 @@ def located_in(file: Path, result: str = "refused") -> Iterator[None]:
 
 
 def exit_code(command: str, given: Namespace) -> int:
-    """Run a command and return its exit code; print why it does nothing, in JSON with the keys in `given.nothing`."""
+    """Run a command and return its exit code; print why it does nothing, in JSON with the keys in `given.nothing`.
+
+    The result of a call that is wrong by itself is `failed`.
+    """
     try:
         code: int = given.run(given)
     except (Refusal, Rejected) as error:
         result = error.result if isinstance(error, Refusal) else "refused"
         as_json = getattr(given, "json", False) or getattr(given, "format", "") == "json"
-        return tell_problems(command, error.problems, getattr(given, "nothing", {}), as_json=as_json, result=result)
+        if as_json:
+            answer(command, result, [problem.as_json() for problem in error.problems], getattr(given, "nothing", {}))
+        for problem in () if as_json else error.problems:
+            if isinstance(problem, Located):
+                tell_located(problem)
+            else:
+                tell(f"gpupools {command}: {problem}" if result == "failed" else problem, error=True)
+        return 2 if result == "failed" else 1
     return code
-
-
-def tell_problems(
-    command: str, problems: Iterable[Problem | Located], holds: JsonObject, *, as_json: bool, result: str = "refused"
-) -> int:
-    """Print why a command did nothing, with `as_json` as its answer with its keys `holds`; return the exit code.
-
-    The `result` of a call that is wrong by itself is `failed`.
-    """
-    if as_json:
-        answer(command, result, [problem.as_json() for problem in problems], holds)
-    for problem in () if as_json else problems:
-        if isinstance(problem, Located):
-            tell_located(problem)
-        else:
-            tell(f"gpupools {command}: {problem}" if result == "failed" else problem, error=True)
-    return 2 if result == "failed" else 1
 
 
 def filter_problem(cloud: str | None, gpu: str | None) -> Problem | None:

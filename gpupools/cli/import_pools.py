@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from gpupools.cli.files import add_within, links_out
-from gpupools.cli.help_texts import examples, tell_problems
+from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
@@ -75,11 +75,10 @@ def _exit_status(given: argparse.Namespace) -> int:
         _fit(pools, config)
         _refuse_pools_of_another_stack(pools, config, given.out)
         _write(given.out, config)
-    except Rejected as rejected:
-        tell_problems("import", rejected.problems, given.nothing, as_json=given.json)
+    except Rejected:
         if not given.json:
             tell(f"{given.out} was not written", error=True)
-        return 1
+        raise
     if given.json:
         answer("import", "accepted", [], {"file": str(given.out), "pools": [pool.as_json() for pool in pools]})
     else:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupools.cli.files import add_reports, add_within, links_out, write_reports, write_whole
-from gpupools.cli.help_texts import examples
+from gpupools.cli.help_texts import examples, refuse_overwriting
 from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.common.input_files import files_of
-from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_lines, tell_parts, tell_xml
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 _REPORTS = ("json", "sarif", "junit")
 _FOR_PEOPLE = ("text", "verbose", "github")
-FORMATS = ("text", *_REPORTS, "github")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE|DIR")
     parser.add_argument("--verbose", action="store_true", help="list every finding, file and waived finding")
     what = "also write the results to FILE as json, sarif or junit; repeatable"
-    add_reports(parser, FORMATS, _REPORTS, what)
+    add_reports(parser, (form for form in _WRITERS if form != "verbose"), _REPORTS, what)
     parser.add_argument("--config", type=Path, metavar="FILE", help="policy configuration, as for the policy pack")
     parser.add_argument(
         "--check-config",
@@ -73,19 +71,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         "states, previews and standard input also unverified ones",
     )
     add_within(parser)
-    parser.set_defaults(run=lambda given: _exit_status(parser, given))
+    parser.set_defaults(run=lambda given: _exit_status(parser, given), nothing={"files": []})
 
 
 def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
-    if given.admission:
-        if given.files or given.check_config or given.config or given.config_schema:
-            parser.error("--admission cannot be combined with other arguments")
-        tell_lines(_audit("admission").admission_text(given.admission))
-        return 0
-    if given.config_schema:
-        if given.files or given.check_config or given.config:
-            parser.error("--config-schema cannot be combined with other arguments")
-        tell_json(import_module("gpupools.policies.policy_config").schema())
+    if given.admission or given.config_schema:
+        if given.files or given.check_config or given.config or (given.admission and given.config_schema):
+            parser.error("--admission and --config-schema cannot be combined with other arguments")
+        if given.admission:
+            tell_lines(_audit("admission").admission_text(given.admission))
+        else:
+            tell_json(import_module("gpupools.policies.policy_config").schema())
         return 0
     if given.baseline and given.write_baseline:
         parser.error("--baseline cannot be combined with --write-baseline")
@@ -95,85 +91,53 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
         return _refuse(given.format, outside)
     if not (given.files or given.context) or (given.context and (given.files or given.check_config)):
         parser.error("give FILE, or --context NAME without other files")
-    if not given.check_config:
-        try:
-            listed = [(path, *files_of(path)) for path in given.files]
-        except Rejected as rejected:
-            return _refuse(given.format, [(Path(), problem) for problem in rejected.problems])
-        found = {file: None for _, files, _ in listed for file in files}
-        searched = {file for path, files, is_folder in listed if is_folder for file in files if file != path}
-        searched -= {path for path, _, is_folder in listed if not is_folder}
-        form = "verbose" if given.verbose and given.format == "text" else given.format
-        options = {"changed": given.changed, "baseline": given.baseline, "write_baseline": given.write_baseline}
-        options |= {"searched": searched, "fail_on": given.fail_on}
-        if given.context:
-            live = import_module("gpupools.ready.live_cluster")
-            try:
-                api = live.ClusterApi(live.Access(given.kubeconfig, given.context))
-                with api.look():
-                    read = _audit("cluster_objects").read_cluster(api.items)
-                options["live"] = {Path(f"context {given.context}"): read}
-            except (live.Unreachable, PermissionError) as error:
-                tell(f"context {given.context}: {error}", error=True)
-                return 2
-            what = f"context {given.context}: judges the cluster {api.context.cluster_name} at {api.host}"
-            tell(f"{what}; no stack file names it, so nothing proves which one it is", error=True)
-        return judge_files([*found], form, given.config, given.report, **options)
-    if given.report:
-        parser.error("--report cannot be combined with --check-config; use --format json")
-    if given.config:
-        parser.error("--config cannot be combined with --check-config; pass the configuration as FILE")
-    if given.format not in _CONFIG_FORMATS:
-        parser.error(f"--check-config supports --format {', '.join(_CONFIG_FORMATS)}")
-    return check_configs(given.files, given.format)
+    outputs = [("--write-baseline", given.write_baseline), *(("--report", file) for _, file in given.report)]
+    refuse_overwriting(outputs, [*given.files, given.config, given.baseline])
+    if given.check_config:
+        if given.config:
+            parser.error("--config cannot be combined with --check-config; pass the configuration as FILE")
+        return _check_configs(given.files, given.format, given.report)
+    try:
+        listed = [(path, *files_of(path)) for path in given.files]
+    except Rejected as rejected:
+        return _refuse(given.format, [(Path(), problem) for problem in rejected.problems])
+    found = dict.fromkeys(file for _, files, _ in listed for file in files)
+    searched = {file for path, files, is_folder in listed if is_folder for file in files if file != path}
+    searched -= {path for path, _, is_folder in listed if not is_folder}
+    if not given.context:
+        return _judge_files(given, [*found], searched, {})
+    place, live = Path(f"context {given.context}"), import_module("gpupools.ready.live_cluster")
+    try:
+        api = live.ClusterApi(live.Access(given.kubeconfig, given.context))
+        with api.look():
+            document = _audit("cluster_objects").read_cluster(api.items)
+    except (live.Unreachable, PermissionError) as error:
+        return _refuse(given.format, [(place, Problem((), str(error)))], unfinished=True)
+    what = f"{place}: judges the cluster {api.context.cluster_name} at {api.host}"
+    tell(f"{what}; no stack file names it, so nothing proves which one it is", error=True)
+    return _judge_files(given, (), (), {place: document})
 
 
-def _refuse(form: str, found: Iterable[tuple[Path, Problem]]) -> int:
-    judging = _audit("judging")
-    _WRITERS[form]([judging.FileReport(path, problems=(problem,)) for path, problem in found])
-    return 1
+def _refuse(form: str, found: Iterable[tuple[Path, Problem]], *, unfinished: bool = False) -> int:
+    report = _audit("judging").FileReport
+    _WRITERS[form]([report(path, problems=(problem,), unfinished=unfinished) for path, problem in found])
+    return 2 if unfinished else 1
 
 
-_CONFIG_FORMATS = ("text", "json", "github")
-
-
-def check_configs(files: Sequence[Path], form: str) -> int:
+def _check_configs(files: Sequence[Path], form: str, reports: Sequence[tuple[str, Path]]) -> int:
     """Print the problems of policy configurations; return 1 if one is invalid or weakens a mandatory rule."""
-    policy_config = import_module("gpupools.policies.policy_config")
-    found: dict[Path, Sequence[Problem]] = {}
-    for path in dict.fromkeys(files):
-        found[path] = policy_config.parse_config(path)[1]
-    refused = any(found.values())
-    if form == "json":
-        listed = [
-            {"file": str(path), "problems": [problem.as_json(path) for problem in problems]}
-            for path, problems in found.items()
-        ]
-        _answer(listed, "refused" if refused else "accepted")
-        return 1 if refused else 0
-    for path, problems in found.items():
-        for problem in problems:
-            if form == "github":
-                annotate("error", path, None, "gpupools policy", problem)
-            else:
-                tell(f"{path}: {problem}", error=True)
-        if not problems:
-            tell(f"{path}: ok, all mandatory rules stay mandatory")
-    return 1 if refused else 0
+    parse = import_module("gpupools.policies.policy_config").parse_config
+    found = [_audit("judging").FileReport(path, problems=tuple(parse(path)[1])) for path in dict.fromkeys(files)]
+    write_reports(reports, _WRITERS, found)
+    _WRITERS[form](found)
+    for file in found if form in _FOR_PEOPLE else ():
+        if not file.problems:
+            tell(f"{file.path}: ok, all mandatory rules stay mandatory")
+    return 1 if any(file.problems for file in found) else 0
 
 
-def judge_files(
-    files: Sequence[Path],
-    form: str,
-    config: Path | None,
-    reports: Sequence[tuple[str, Path]] = (),
-    *,
-    changed: bool = False,
-    searched: Collection[Path] = (),
-    baseline: Path | None = None,
-    write_baseline: Path | None = None,
-    fail_on: str = "",
-    live: Mapping[Path, Document] | None = None,
+def _judge_files(
+    given: argparse.Namespace, files: Sequence[Path], searched: Collection[Path], live: Mapping[Path, Document]
 ) -> int:
     """Check all files, or `live` objects, against the policies and print one report.
 
@@ -185,30 +149,30 @@ def judge_files(
         OSError: A report cannot be written.
     """
     started, skipped = time.monotonic(), 0
+    form = "verbose" if given.verbose and given.format == "text" else given.format
     # Imported only here: the other commands start fast without the rules.
     judging = _audit("judging")
     judged: list[FileReport]
     try:
-        chosen = import_module("gpupools.policies.policy_config").read_config(config)
+        chosen = import_module("gpupools.policies.policy_config").read_config(given.config)
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
-        judged = [judging.FileReport(config, problems=rejected.problems)]
+        judged = [judging.FileReport(given.config, problems=rejected.problems)]
     else:
         limits = _audit("limits")
-        given = tuple(dict.fromkeys(files))
-        judged = [judging.judge_document(path, document, chosen) for path, document in (live or {}).items()]
-        judged += limits.judge_within_limits(given, replace(chosen, files=given)) if given else ()
+        judged = [judging.judge_document(path, document, chosen) for path, document in live.items()]
+        judged += limits.judge_within_limits(files, replace(chosen, files=tuple(files))) if files else ()
         # Without the parser no .tf file at all is read, which is no fault of a file.
         named = {each.path for each in judged if each.unfinished or (each.path.is_dir() and find_spec("hcl2") is None)}
         judged = [replace(each, is_searched=each.path in searched and each.path not in named) for each in judged]
         skipped = sum(report.is_of_no_form and report.is_searched for report in judged)
         judged = [report for report in judged if not (report.is_of_no_form and report.is_searched)]
         judged = judging.without_settled(judged)
-        of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
+        of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=given.changed)
         judged += [of_waivers] if of_waivers else []
-        if baseline or write_baseline:
-            judged = _without_known(judged, baseline, write_baseline)
-    judged = [replace(file, fail_on=fail_on) for file in judged]
-    write_reports(reports, _WRITERS, judged)
+        if given.baseline or given.write_baseline:
+            judged = _without_known(judged, given.baseline, given.write_baseline)
+    judged = [replace(file, fail_on=given.fail_on) for file in judged]
+    write_reports(given.report, _WRITERS, judged)
     _WRITERS[form](judged)
     if not all(file.problems for file in judged) and (form in _FOR_PEOPLE or skipped):
         said = [(f"{judged[0].path}: " if len(judged) == 1 else "") + _summary(judged)]
@@ -216,7 +180,7 @@ def judge_files(
         said = [] if judged else ["nothing was judged: no file is in a form that `gpupools policy --help` names"]
     if said:
         said += [f"{amount_of(skipped, 'file')} of no known form skipped"] if skipped else []
-        said += [f"{time.monotonic() - started:.1f} s", *_next_step(judged, bool(baseline))]
+        said += [f"{time.monotonic() - started:.1f} s", *_next_step(judged, bool(given.baseline))]
         tell("; ".join(said), error=form not in _FOR_PEOPLE)
     if note := judging.missing_parser(judged):
         tell(note, error=True)
@@ -347,7 +311,9 @@ def _next_step(judged: Sequence[FileReport], has_baseline: bool) -> list[str]:
 
 def _json(judged: Sequence[FileReport]) -> None:
     refused = "refused" if any(file.refuses for file in judged) else "accepted"
-    _answer([file.as_json() for file in judged], "failed" if _unfinished(judged) else refused)
+    files = [file.as_json() for file in judged]
+    problems = [problem for file in files for problem in file["problems"]]
+    answer("policy", "failed" if _unfinished(judged) else refused, problems, {"files": files})
 
 
 def _audit(module: str) -> Any:
@@ -355,14 +321,8 @@ def _audit(module: str) -> Any:
     return import_module(f"gpupools.audit.{module}")
 
 
-def _answer(files: Sequence[JsonObject], result: str) -> None:
-    problems = [problem for file in files for problem in file["problems"]]
-    answer("policy", result, problems, {"files": files})
-
-
 def _sarif(judged: Sequence[FileReport]) -> None:
-    rules = import_module("gpupools.policies.rules").ALL_RULES
-    tell_json(_audit("sarif").sarif(judged, rules))
+    tell_json(_audit("sarif").sarif(judged))
 
 
 def _junit(judged: Sequence[FileReport]) -> None:

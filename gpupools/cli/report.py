@@ -11,7 +11,7 @@ from typing import Any
 from gpupools.cli.diff import REJECTED, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.git import NotThen, file_at, gone_since
-from gpupools.cli.help_texts import Refusal, examples, located_in
+from gpupools.cli.help_texts import Refusal, examples, located_in, refuse_overwriting
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
@@ -108,20 +108,15 @@ def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.N
 
 def _wrong_calls(given: argparse.Namespace) -> Iterator[Problem]:
     output: Path | None = given.output
-    config: Path | None = given.policy_config
     if output is None and given.format == "html" and not given.json:
         yield Problem(("-o",), "is required for an HTML page", "add -o plan.html")
     if output is not None:
-        read = [item for item in (*given.files, config) if item is not None]
-        if any(output.exists() and file.exists() and output.samefile(file) for file in read):
-            yield Problem(("-o",), f"{output} is an input file", "use another file")
+        refuse_overwriting([("-o", output)], [*given.files, given.policy_config])
         if not output.parent.is_dir():
             yield Problem(("-o",), f"folder {output.parent} does not exist", "create it, or use another one")
         yield from filter(None, [_output_problem(output, given.force)])
-    if config is not None and given.no_policies:
+    if given.policy_config is not None and given.no_policies:
         yield Problem(("--policy-config",), "cannot be combined with --no-policies", "remove one of them")
-    if config is not None and not config.exists():
-        yield Problem(("--policy-config",), f"file {config} does not exist", "use an existing file")
 
 
 def _output_problem(output: Path, force: bool) -> Problem | None:

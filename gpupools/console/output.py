@@ -32,16 +32,12 @@ def printable(text: object) -> str:
     r"""Return text with control and invisible characters escaped as in Python: `\n`, `\x1b`, `\u202e`, `\udcff`."""
     given = str(text)
     if given.isprintable():
-        return given if given.isascii() else re.sub(_INVISIBLE, _escaped, given)
+        return given if given.isascii() else re.sub(_INVISIBLE, lambda match: _escape(match[0]), given)
     return "".join(one if one.isprintable() and not re.match(_INVISIBLE, one) else _escape(one) for one in given)
 
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return _escape(match[0])
 
 
 def line(text: object) -> str:
@@ -163,7 +159,7 @@ def uri(path: Path) -> str:
     return address if relative else f"file://{address}"
 
 
-# --- Markdown and HTML ---
+# --- Markdown ---
 
 
 def markdown_code(text: object) -> str:
@@ -177,12 +173,3 @@ def markdown_code(text: object) -> str:
     fence = "`" * (longest + 1)
     padding = " " if longest or shown != shown.strip() else ""
     return f"{fence}{padding}{shown}{padding}{fence}"
-
-
-def html_text(text: object) -> str:
-    """Return text for an HTML element or a quoted attribute."""
-    return printable(text).translate(_HTML)
-
-
-# https://html.spec.whatwg.org/multipage/parsing.html: characters that end text or a quoted value, or start a reference.
-_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})

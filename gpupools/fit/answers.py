@@ -8,10 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from gpupools.audit.sarif import physical_location, sarif_log, short_hash
+from gpupools.audit.sarif import sarif_log, sarif_result, short_hash
 from gpupools.common.errors import amount_of, enumeration
 from gpupools.common.json_types import JsonDict
-from gpupools.console.output import sarif_text
 from gpupools.fit.counting import Costs, needs
 from gpupools.fit.offers import offers
 from gpupools.fit.pod_judging import Context, judge
@@ -157,19 +156,11 @@ def comment(found: Sequence[Answer], manifests: Manifests) -> str:
 
 def sarif(found: Sequence[Answer], manifests: Manifests, fail_on: str) -> JsonDict:
     """Return problems and the answers that no pool takes as SARIF 2.1.0, in the form of GitHub's code scanning."""
-    keys, alike = list(REASONS), Counter[str]()  # results of one fingerprint are numbered, as those of `policy`
+    keys = list(REASONS)
 
     def result(key: str, level: str, file: Path, line: int | None, name: str, text: str) -> JsonDict:
-        same = short_hash(name, key)
-        alike[same] += 1
-        return {
-            "ruleId": f"fit-{key}",
-            "ruleIndex": keys.index(key),
-            "level": level,
-            "message": {"text": sarif_text(text)},
-            "locations": [{"physicalLocation": physical_location(file, line)}],
-            "partialFingerprints": {"gpupoolsFit/v1": f"{same}:{alike[same]}"},
-        }
+        same = {"gpupoolsFit/v1": short_hash(name, key)}
+        return sarif_result(f"fit-{key}", keys.index(key), level, text, (file, line), same)
 
     results = [
         result("invalid", "error", located.file, located.line, str(located.problem), str(located.problem))

@@ -150,6 +150,10 @@ def test_where_nothing_can_be_seen_the_exit_code_is_2(judge: Callable[..., tuple
     assert "is not reachable" in err
     assert len(err.splitlines()) == 1
 
+    code, out, _ = judge(api, "--json")
+    assert (code, json.loads(out)["result"]) == (2, "failed")
+    assert "is not reachable" in json.loads(out)["problems"][0]["what"]
+
 
 def test_a_context_goes_with_no_files(run: Run) -> None:
     with pytest.raises(SystemExit):

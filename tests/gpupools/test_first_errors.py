@@ -457,16 +457,19 @@ def test_only_diff_takes_two_files(folder: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err.strip().endswith(f"{said}, and compare two files: gpupools diff OLD NEW")
 
 
-def test_a_report_is_called_wrongly_with_a_policy_configuration_that_is_not_there(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "words",
+    ["report Pulumi.dev.yaml -o a.html --policy-config", "preview Pulumi.dev.yaml --policy-config", "policy --config"],
+)
+def test_a_policy_configuration_that_is_not_there_has_one_answer(
+    words: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "Pulumi.dev.yaml").write_text(f"{THREE}    a: {{clusters: [lab], gpu: L4, nodes: {{max: 1}}}}\n")
+    more = ["Pulumi.dev.yaml"] if words.startswith("policy") else []
 
-    assert main(["report", "Pulumi.dev.yaml", "-o", "a.html", "--policy-config", "no.json"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "gpupools report: --policy-config: file no.json does not exist; use an existing file\n"
-    )
+    assert main([*words.split(), "no.json", *more]) == 1
+    what = "no.json: cannot be read: No such file or directory; name a policy configuration\n"
+    assert capsys.readouterr().err.startswith(what)
 
 
 def test_two_files_of_one_stack_in_one_project(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

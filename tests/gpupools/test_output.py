@@ -15,7 +15,8 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from gpupools.console.output import annotation, html_text, line, markdown_code, printable, sarif_text
+from gpupools.console.output import annotation, line, markdown_code, printable, sarif_text
+from gpupools.report.html import html
 from tests.rows import each_row
 
 pytestmark = pytest.mark.slow
@@ -242,7 +243,7 @@ def test_a_code_span_of_markdown_is_the_text_and_nothing_else(given: str) -> Non
 
 @each_row("given", MARKED_UP.values(), ids=MARKED_UP)
 def test_a_text_of_html_is_the_text_and_nothing_else(given: str) -> None:
-    page = Texts(f'<p title="{html_text(given)}"><code>{html_text(given)}</code></p>')
+    page = Texts(f'<p title="{html(given)}"><code>{html(given)}</code></p>')
 
     assert page.elements == ["p", "code"]
     assert page.titles == page.code == [printable(given)]

@@ -166,6 +166,31 @@ def test_the_check_names_every_problem_of_every_file(tmp_path: Path, capsys: pyt
     ]
 
 
+def test_the_check_also_writes_the_reports_of_judged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad, out = tmp_path / "bad.json", tmp_path / "out.sarif"
+    bad.write_text('{"gpu-pool-tainted": "advisory"}', encoding="utf-8")
+
+    assert main(["policy", "--check-config", "--report", f"sarif={out}", str(bad)]) == 1
+    assert f"{bad}: gpu-pool-tainted: lowers a mandatory rule" in capsys.readouterr().err
+    run = json.loads(out.read_text(encoding="utf-8"))["runs"][0]
+    assert "lowers" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+
+
+@pytest.mark.parametrize("option", ["--report=json=read.json", "--write-baseline=read.json"])
+@pytest.mark.parametrize("words", [["read.json"], ["--config", "read.json", "pod.json"]], ids=["a file", "--config"])
+def test_no_output_replaces_what_is_read(
+    option: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("read.json").write_text("{}", encoding="utf-8")
+
+    assert main(["policy", "--json", option, *words]) == 2
+    said = json.loads(capsys.readouterr().out)
+    assert (said["result"], said["files"]) == ("failed", [])
+    assert said["problems"][0]["what"] == "read.json is an input file"
+    assert Path("read.json").read_text(encoding="utf-8") == "{}"
+
+
 def test_the_check_annotates_for_github(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"gpu-pool-tainted": "advisory"}', encoding="utf-8")
@@ -179,7 +204,6 @@ def test_the_check_annotates_for_github(tmp_path: Path, capsys: pytest.CaptureFi
     [
         [],
         ["--check-config"],
-        ["--check-config", "--format", "sarif", "a.json"],
         ["--check-config", "--config", "b.json", "a.json"],
         ["--config-schema", "a.json"],
     ],

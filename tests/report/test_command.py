@@ -254,7 +254,7 @@ def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--policy-config", "none.json"], 2, "--policy-config: file none.json does not exist; use an existing file"),
+        (["--policy-config", "none.json"], 1, "none.json: cannot be read: No such file or directory"),
         (["--policy-config", "wrong.json"], 1, "wrong.json: gpu-pool-bounde: is not a policy of this pack"),
         (
             ["--policy-config", "wrong.json", "--no-policies"],

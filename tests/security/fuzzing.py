@@ -33,7 +33,6 @@ from gpupools.common.taints import parse_taint
 from gpupools.diff.records import PoolRecord, record
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.policy_config import Config, read_config
-from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.user_data import read_user_data
 from gpupools.spec.models import LATE
@@ -181,7 +180,7 @@ def _written(value: Any) -> Any:
 def _told(*judged: FileReport) -> None:
     """Write a verdict in every form: a problem that cannot be told is as bad as none found."""
     json.dumps([each.as_json() for each in judged])
-    json.dumps(sarif(judged, ALL_RULES))
+    json.dumps(sarif(judged))
     junit(judged)
 
 
