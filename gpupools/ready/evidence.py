@@ -121,7 +121,7 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
 
 def failing_pods_in(namespace: str, snapshot: Snapshot) -> list[Seen]:
     """Return what fails pods of a namespace that no DaemonSet makes; of those that crash, only events are read."""
-    seen = []
+    seen = list[Seen]()
     for pod in snapshot.of("pods"):
         is_late = not is_ready(pod) and not has_ended(pod) and not owner_of(pod)
         if pod["metadata"].get("namespace") == namespace and is_late:
