@@ -72,8 +72,8 @@ def explain(text: str, as_json: bool, file: Path | None = None) -> int:
     if file is not None:
         with located_in(file, "failed"):
             plan = check_stack_file(file, clouds()).plan
-    # As pasted from a terminal, with its colours and line breaks.
-    text = " ".join(re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split())
+    # As pasted from a terminal or a JSON log, with its colours, frames and line breaks.
+    text = " ".join(re.sub(r"\\[nrt]|[│╷╵]", " ", re.sub(r"\x1b\[[0-9;]*[mK]", "", text)).replace('\\"', '"').split())
     found = _found(text, plan) if text else [*_words().values(), *_rules().values()]
     unknown = [] if found else [Problem((), f"no explanation for {text[:200]!r}", _instead(text))]
     needs = sharing_needs() if found and (found[0].name, found[0].kind) == ("sharing", "word") else ()
@@ -147,7 +147,8 @@ def _found(text: str, plan: StackPlan | None = None) -> list[Entry]:
     """Return the entry that a text names, else its errors, and the rules, refusals and keys that it mentions."""
     names = [(name, word.word) for word in words() for name in (word.word, f"{word.word}s")]
     names += [(name, word.word) for word in words() for name in (word.also, *word.also.split())]
-    if named := [word for name, word in names if _normalized_text(name) == _normalized_text(text)]:
+    asked = _normalized_text(text)
+    if named := [word for name, word in names if _normalized_text(name) == asked]:
         return [_words()[named[0]], *_own_keys(text)]
     is_name = len(text.split()) == 1 and ":" not in text.removeprefix("gpupools:")
     if is_name and (keys := list(_keys(text))):

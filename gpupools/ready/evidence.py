@@ -12,7 +12,16 @@ from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.readback.inputs import at
 from gpupools.ready.causes import STARTS, Seen, cause_of
 from gpupools.ready.promises import Promise
-from gpupools.ready.snapshot import AUTOSCALER_STATUS, CONTAINERS, Snapshot, about_of, condition, full_name, is_ready
+from gpupools.ready.snapshot import (
+    AUTOSCALER_STATUS,
+    CONTAINERS,
+    Snapshot,
+    about_of,
+    condition,
+    full_name,
+    has_ended,
+    is_ready,
+)
 
 EVENT_AGE = timedelta(minutes=30)
 """Older events say nothing about now."""
@@ -108,6 +117,20 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
                 seen += of_event(event, snapshot, RECENT)
     errors = [signal._replace(kind="device", cause="") for signal in reversed(seen)]
     yield from {error.object: error for error in errors if cause_of(error)}.values()
+
+
+def failing_pods_in(namespace: str, snapshot: Snapshot) -> list[Seen]:
+    """Return what fails pods of a namespace that no DaemonSet makes; of those that crash, only events are read."""
+    seen = list[Seen]()
+    for pod in snapshot.of("pods"):
+        is_late = not is_ready(pod) and not has_ended(pod) and not owner_of(pod)
+        if pod["metadata"].get("namespace") == namespace and is_late:
+            seen += _of_pod(pod, snapshot)
+    for (kind, space, name), events in snapshot.events_of.items():
+        if (kind, space) == ("Pod", namespace) and f"Pod {space}/{name}" not in snapshot.pods_read:
+            crashes = (event for event in events if event.get("reason") == "BackOff")
+            seen += [found for event in crashes for found in of_event(event, snapshot, RECENT)]
+    return seen
 
 
 def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:

@@ -21,6 +21,7 @@ from gpupools.ready.evidence import (
     BOOT,
     created,
     evidence,
+    failing_pods_in,
     is_fault,
     is_of,
     is_recent,
@@ -188,12 +189,13 @@ def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Sn
         what += f", but pods of {pool.name} name it"
         yield Seen("plan", f"RuntimeClass {promise.runtime_class}", what, None, "runtime")
     # The GPU Operator makes its DaemonSets with the first GPU node of the cluster.
-    operator = promise.daemons.get(VALIDATOR) if snapshot.of("clusterpolicies") else ""
+    is_made_later = bool(snapshot.of("clusterpolicies"))
     is_seen = not nodes and not {"daemonsets", "clusterpolicies"} & snapshot.unseen.keys()
     for piece in sorted(promise.required) if is_seen else ():
-        if promise.daemons[piece] != operator and _daemon_set(piece, promise, snapshot) is None:
-            what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
-            yield Seen("plan", at, what, None, "not-installed")
+        if _daemon_set(piece, promise, snapshot) is None:
+            for signal in _not_installed(piece, promise, at, None, snapshot):
+                if signal.cause == "operator" or not (is_made_later and _is_by_operator(piece, promise)):
+                    yield signal
 
 
 def _short_of_node(promise: Promise, node: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
@@ -263,7 +265,8 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
         elif has_mig and is_cut and name == GPU_RESOURCE and found == gpus:
             cause = "mig-layout"
         elif found and not is_unhealthy and (found == early.get(name) or (is_shared and found % gpus == 0)):
-            cause = "plugin-config"
+            may_be_lost = gpus < found < wanted and found % (wanted / gpus) == 0
+            cause = "gpus-or-config" if is_shared and may_be_lost else "plugin-config"
         elif is_cut and 0 < found < wanted and (is_unhealthy or found == wanted - wanted / gpus):
             cause = "fewer-gpus"
         yield Seen("plan", at, what, since, cause)
@@ -328,21 +331,32 @@ def _daemons(promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) ->
                 yield Seen("plan", at, what, created(pod), "two-owners")
     for piece in promise.daemons if not {"daemonsets", "pods"} & snapshot.unseen.keys() else ():
         if piece in promise.required and piece not in own:
-            yield _why_not_there(piece, promise, node, at, snapshot)
+            yield from _why_not_there(piece, promise, node, at, snapshot)
         for pod in own.get(piece, ()):
             if not is_ready(pod):
                 yield Seen("plan", f"Pod {full_name(pod)}", f"the {piece} is not ready", created(pod))
             yield from restarts(pod, snapshot)
 
 
-def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Seen:
+def _why_not_there(piece: str, promise: Promise, node: JsonObject, at: str, snapshot: Snapshot) -> Iterator[Seen]:
     """Say why the owner of a component has no pod on a node; the DaemonSet controller reports nothing."""
     if (found := _daemon_set(piece, promise, snapshot)) is None:
-        what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
-        return Seen("plan", at, what, created(node), "not-installed")
+        yield from _not_installed(piece, promise, at, created(node), snapshot)
+        return
     why = _keeps_off(found["spec"]["template"]["spec"], node)
     what = f"no pod with the {piece} on {at}" + (f": {why}" if why else "")
-    return Seen("plan", f"DaemonSet {full_name(found)}", what, created(node), "plugin-not-scheduled" if why else "")
+    yield Seen("plan", f"DaemonSet {full_name(found)}", what, created(node), "plugin-not-scheduled" if why else "")
+
+
+def _is_by_operator(piece: str, promise: Promise) -> bool:
+    return promise.daemons[piece] == promise.daemons.get(VALIDATOR)
+
+
+def _not_installed(piece: str, promise: Promise, at: str, since: Since, snapshot: Snapshot) -> list[Seen]:
+    """Say that no DaemonSet brings a component, and why if a pod of the GPU Operator, which would make it, fails."""
+    what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
+    failing = failing_pods_in(promise.daemons[piece], snapshot) if _is_by_operator(piece, promise) else []
+    return [seen._replace(cause="operator") for seen in failing] or [Seen("plan", at, what, since, "not-installed")]
 
 
 def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:

@@ -205,6 +205,14 @@ def test_no_longer_text_gets_the_definition_of_a_word_in_it(text: str, capsys: p
     assert explained(capsys, text, code=2)["entries"] == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["3 Insufficient\\nnvidia.com/gpu.", "│ 3 Insufficient │\n│ nvidia.com/gpu │", 'no runtime for \\"nvidia\\"'],
+)
+def test_a_text_of_a_json_log_or_a_frame_is_explained(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(explained(capsys, text)["entries"]) == 1
+
+
 def test_standard_input_is_explained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     log = b"\x1b[31mWarning\x1b[0m  FailedScheduling\n 0/3 nodes are available:\n 3 Insufficient nvidia.com/gpu.\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(log)))
