@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Problem
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, with_items
 
 
 class Piece(StrEnum):
@@ -212,6 +212,4 @@ class RuntimePlan(NamedTuple):
 
 def json_value(value: Any) -> Any:
     """Return a value with dicts and lists: Pulumi accepts no other mappings, and a plan's are read-only."""
-    if isinstance(value, Mapping):
-        return {key: json_value(item) for key, item in value.items()}
-    return [json_value(item) for item in value] if isinstance(value, list | tuple) else value
+    return with_items(value, json_value)
