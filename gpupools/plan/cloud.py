@@ -266,6 +266,11 @@ class Cloud(NamedTuple):
         path = self.folder / name if self.folder is not None else None
         return path if path is not None and path.is_file() else None
 
+    def rows(self, name: str) -> tuple[Mapping[str, str], ...]:
+        """Return the rows of a table of the folder; none where the cloud has no such table."""
+        file = self.file(name)
+        return csv_rows(file) if file is not None else ()
+
     def tokens(self) -> Mapping[str, str]:
         """Return the type token of each resource by its name in `overrides`, as `input_types.json` has them."""
         file = self.file("input_types.json")
@@ -274,9 +279,7 @@ class Cloud(NamedTuple):
 
     def launch_errors(self, text: str) -> list[Mapping[str, str]]:
         """Return the errors that a text has, when machines do not start."""
-        file = self.file("launch_errors.csv")
-        rows = csv_rows(file) if file is not None else ()
-        return [row for row in rows if has_text(text, row["pattern"])]
+        return [row for row in self.rows("launch_errors.csv") if has_text(text, row["pattern"])]
 
     def dated_tables(self) -> Iterable[tuple[Path, str]]:
         """Yield the tables of dated facts about places, types, prices and quotas, and the column with the date."""

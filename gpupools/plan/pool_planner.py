@@ -22,7 +22,7 @@ from gpupools.plan.node_resources import node_resources
 from gpupools.plan.pool_plan import GROUP_LABEL, POOL_LABEL, PoolPlan
 from gpupools.plan.provider_plan import AdoptedPool, PoolRequest, ProviderPlan
 from gpupools.spec.models import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
-from gpupools.spec.overrides import flattened
+from gpupools.spec.overrides import flattened, value_at
 from gpupools.spec.pool_options import CapacityBlock, Queued, given_settings
 
 
@@ -573,9 +573,7 @@ def _override_labels(spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, 
     for resource, inputs in spec.overrides.get(cloud.name, {}).items():
         known = cloud.node_pools.overridable.get(resource)
         path = known.labels if known is not None else ()
-        labels: Any = inputs if path else {}
-        for key in path:
-            labels = labels.get(key) if isinstance(labels, Mapping) else None
+        labels = value_at(inputs, *path) if path else None
         for key, value in labels.items() if isinstance(labels, Mapping) else ():
             if known is not None and isinstance(key, str) and value is not None and (*path, key) not in known.kept:
                 yield ("overrides", cloud.name, resource, *path, key), key, value

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
@@ -125,7 +124,7 @@ def _rows(cloud: Cloud, instance_type: str, capacity: str) -> Iterator[_Row]:
     """Yield the quotas of an instance type; an empty row if that of its family is not known."""
     rows = [
         row
-        for row in _table(cloud)
+        for row in cloud.rows("quotas.csv")
         if capacity in row["capacity"].split()
         and any(fnmatchcase(instance_type, pattern) for pattern in row["instance_types"].split())
     ]
@@ -134,14 +133,9 @@ def _rows(cloud: Cloud, instance_type: str, capacity: str) -> Iterator[_Row]:
     yield from rows
 
 
-def _table(cloud: Cloud) -> tuple[_Row, ...]:
-    file = cloud.file("quotas.csv")
-    return csv_rows(file) if file is not None else ()
-
-
 def known_quotas(cloud: Cloud) -> list[str]:
     """Return the codes of the quotas of a cloud."""
-    return list(dict.fromkeys(row["code"] for row in _table(cloud)))
+    return list(dict.fromkeys(row["code"] for row in cloud.rows("quotas.csv")))
 
 
 def _amount(plan: PoolPlan, row: _Row) -> int | None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Problem
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, with_items
 
 
 class Piece(StrEnum):
@@ -165,11 +165,11 @@ class RuntimePlan(NamedTuple):
 
     def json_team_objects(self) -> list[JsonDict]:
         """Return the objects of the scheduler in JSON types."""
-        return [_json_value(team_object) for team_object in self.team_objects]
+        return [json_value(team_object) for team_object in self.team_objects]
 
     def json_order_objects(self) -> list[JsonDict]:
         """Return the objects with the order of steps in JSON types."""
-        return [_json_value(order_object) for order_object in self.order_objects]
+        return [json_value(order_object) for order_object in self.order_objects]
 
     def owners_alike(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
         """Return the pools by their software and by who brings which pieces: those alike stand together."""
@@ -187,7 +187,7 @@ class RuntimePlan(NamedTuple):
         hidden = ("cleanup_on_fail", "skip_crds")
         optional = {"pod_metadata": self.pod_metadata, "claim_templates": self.claim_templates}
         node_pods = {"node_pods": self.node_pods, "namespace_objects": self.namespace_objects}
-        found: JsonDict = _json_value(
+        found: JsonDict = json_value(
             {
                 "cluster": self.cluster,
                 "cloud": self.cloud,
@@ -210,7 +210,6 @@ class RuntimePlan(NamedTuple):
         return found
 
 
-def _json_value(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _json_value(item) for key, item in value.items()}
-    return [_json_value(item) for item in value] if isinstance(value, list | tuple) else value
+def json_value(value: Any) -> Any:
+    """Return a value with dicts and lists: Pulumi accepts no other mappings, and a plan's are read-only."""
+    return with_items(value, json_value)

@@ -466,11 +466,13 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     `nvidia.com/gpu`: https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/azure/azure_template.go
     and gce/templates.go beside it, and cluster-autoscaler/processors/customresources/gpu_processor.go.
     """
-    own = pool.provider_plan
+    own, clients = pool.provider_plan, pool.sharing.clients
     if GPU_RESOURCE not in pool.node_resources and own.requires_gpu_resource() and pool.min_nodes < pool.max_nodes:
-        way = "set nodes.fixed" + (
-            ", or remove rename" if _renamed(pool) else ", or sharing.strategy: single" if pool.sharing.mig else ""
-        )
+        way = "set nodes.fixed"
+        if clients is not None and clients.rename:
+            way += ", or remove rename"
+        elif pool.sharing.mig is not None:
+            way += ", or sharing.strategy: single"
         what = (
             f"the autoscaler treats its nodes as not ready, because they do not offer {GPU_RESOURCE}: it removes busy"
         )
@@ -509,10 +511,6 @@ def _too_few_pods(draft: Draft, pool: PoolPlan) -> Iterator[str]:
     if most is not None and units + daemons > most:
         what = f"a node offers {units} units and runs at most {most} pods, of which {daemons} are daemons of gpupools"
         yield f"{what}; use fewer replicas, or {pool.provider_plan.more_pods}"
-
-
-def _renamed(pool: PoolPlan) -> bool:
-    return pool.sharing.clients is not None and pool.sharing.clients.rename
 
 
 def _asked_of_others(pool: PoolPlan) -> Iterator[str]:

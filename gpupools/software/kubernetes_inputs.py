@@ -1,10 +1,7 @@
 """The inputs of what is declared in Kubernetes, by wire name: every decision is in the plan. Pure."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from gpupools.common.json_types import JsonDict
-from gpupools.plan.software_plan import KubernetesObject, Release
+from gpupools.plan.software_plan import KubernetesObject, Release, json_value
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
@@ -28,7 +25,7 @@ def release_inputs(release: Release) -> JsonDict:
         "chart": release.repository if release.is_oci else release.chart,
         "version": release.version,
         **({} if release.is_oci else {"repositoryOpts": {"repo": release.repository}}),
-        "values": _mutable(release.values),
+        "values": json_value(release.values),
         "atomic": False,
         "cleanupOnFail": release.cleanup_on_fail,
         "skipCrds": release.skip_crds,
@@ -41,7 +38,7 @@ def release_inputs(release: Release) -> JsonDict:
 
 def object_inputs(planned: KubernetesObject) -> tuple[str, JsonDict]:
     """Return type token and inputs of an object."""
-    manifest = _mutable(planned.manifest)
+    manifest = json_value(planned.manifest)
     if not planned.await_ready:
         metadata = manifest["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), SKIP_AWAIT: "true"}
@@ -54,10 +51,3 @@ def is_custom_kind(token: str) -> bool:
     package, _, kind = token.partition(":")
     group = kind.partition("/")[0]
     return package == "kubernetes" and "." in group and not group.endswith(".k8s.io")
-
-
-def _mutable(value: Any) -> Any:
-    """Return dicts and lists: Pulumi accepts no other mappings, and a plan's are read-only."""
-    if isinstance(value, Mapping):
-        return {key: _mutable(item) for key, item in value.items()}
-    return [_mutable(item) for item in value] if isinstance(value, list | tuple) else value

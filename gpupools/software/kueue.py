@@ -13,6 +13,7 @@ from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.plan.software_plan import KubernetesObject
+from gpupools.plan.tolerations import node_affinity
 from gpupools.software.draft import Draft
 from gpupools.software.queues import declared, priorities
 from gpupools.software.team_shares import TeamShares, Unit
@@ -107,8 +108,7 @@ def only_on(pools: Iterable[PoolPlan]) -> JsonDict:
     (pkg/scheduler/flavorassigner/flavorassigner.go; seen with its manager).
     """
     named = {"key": POOL_LABEL, "operator": "In", "values": [pool.name for pool in pools]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [named]}]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+    return {"affinity": node_affinity(named)}
 
 
 def _beyond_the_crds(draft: Draft, pools: Iterable[PoolPlan]) -> Iterator[Problem]:

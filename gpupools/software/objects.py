@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from gpupools.common.csv_rows import DATA, data_rows
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, with_items
 from gpupools.common.taints import STARTUP_TAINT
 from gpupools.plan.dra import CLAIM_QUOTA, claim_template
 from gpupools.plan.node_labels import TRUST_LABEL
@@ -334,13 +334,11 @@ def _templates(name: str) -> JsonObject:
 
 def _filled(value: Any, words: Mapping[str, str]) -> Any:
     """Return a copy of a template with its words in place."""
-    if isinstance(value, dict):
-        return {key: _filled(inner, words) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_filled(item, words) for item in value]
+    if not isinstance(value, str):
+        return with_items(value, lambda item: _filled(item, words))
     from string import Template  # only some objects are templates
 
-    return Template(value).substitute(words) if isinstance(value, str) else value
+    return Template(value).substitute(words)
 
 
 def _existing_pools(trust: Trust, inside: Sequence[str]) -> JsonDict:

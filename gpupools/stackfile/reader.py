@@ -13,7 +13,7 @@ import yaml
 from gpupools.common.bounded_yaml import MERGE, BoundedLoader, NodeReader, TooMuchError, line_of, yaml_fault
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.common.input_files import read_bytes
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, with_items
 from gpupools.spec.models import LATE
 from gpupools.stackfile.config_values import (
     MAX_BYTES,
@@ -244,13 +244,10 @@ def _imported(entry: Any) -> str:
 
 def _evaluated(value: Any) -> Any:
     """Replace values that only Pulumi Cloud can resolve with `LATE`: secrets, functions, references."""
-    if isinstance(value, dict):
-        if any(key.startswith("fn::") for key in value):
-            return LATE
-        return {key: _evaluated(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_evaluated(item) for item in value]
-    return LATE if isinstance(value, str) and "${" in value else value
+    is_function = isinstance(value, dict) and any(key.startswith("fn::") for key in value)
+    if is_function or (isinstance(value, str) and "${" in value):
+        return LATE
+    return with_items(value, _evaluated)
 
 
 def merged(value: Any, below: Any) -> Any:

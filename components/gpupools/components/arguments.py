@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import pulumi
 
 from gpupools.common.errors import Problem, Rejected, dotted, nearest
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonObject, with_items
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import LATE, Cluster
@@ -66,11 +66,7 @@ def known_values(value: Any) -> Any:
     """
     if isinstance(value, pulumi.Output):
         return LATE
-    if isinstance(value, Mapping):
-        return {key: known_values(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [known_values(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(value, float) and value.is_integer() else with_items(value, known_values)
 
 
 class Refused(pulumi.InputPropertiesError, pulumi.RunError):

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.rpc import UNKNOWN
 
-from gpupools.common.json_types import JsonObject
+from gpupools.common.json_types import JsonObject, with_items
 from gpupools.providers import clouds
 from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret
 from gpupools.spec.identity import place, place_in_cloud, same_place, second_key
@@ -34,10 +34,8 @@ def addresses(
             value = UNKNOWN
         if isinstance(value, KubeconfigSecret) and isinstance(value.secret, Late):
             value = value.model_copy(update={"secret": UNKNOWN})
-        if isinstance(value, Mapping):
-            return {key: resolve(item, is_secret) for key, item in value.items()}
-        if isinstance(value, list):
-            return [resolve(item, is_secret) for item in value]
+        if isinstance(value, Mapping | list):
+            return with_items(value, lambda item: resolve(item, is_secret))
         return pulumi.Output.secret(value) if is_secret else value
 
     keys = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in _PLANNED}

@@ -11,7 +11,7 @@ from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 from pulumi.runtime.rpc import UNKNOWN
 
 from gpupools.common.errors import Problem, Rejected, dotted
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, with_items
 from gpupools.spec.models import LATE
 from gpupools.stackfile.config_values import ValueMismatchError, from_text, marked, rewritten_dates
 from gpupools.stackfile.reader import NAMESPACE, StackFile, read_values
@@ -110,11 +110,7 @@ def _stack_file() -> StackFile | None:
 
 def _mark_unknown(value: Any) -> Any:
     """Return a value with `LATE` for each unknown value of an offline preview."""
-    if isinstance(value, dict):
-        return {key: _mark_unknown(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mark_unknown(item) for item in value]
-    return LATE if value == UNKNOWN else value
+    return LATE if value == UNKNOWN else with_items(value, _mark_unknown)
 
 
 def hiding_values(function: Callable[..., T], *arguments: Any) -> T:

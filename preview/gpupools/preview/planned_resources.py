@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Problem
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, with_items
 from gpupools.diff.software_diff import protected_steps
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.plan.software_plan import RuntimePlan
@@ -202,11 +202,7 @@ def _addresses(cluster: Cluster) -> JsonDict:
 
 
 def _known(value: Any) -> Any:
-    if isinstance(value, StackOutput | Late):
-        return UNKNOWN
-    if isinstance(value, Mapping):
-        return {key: _known(item) for key, item in value.items()}
-    return [_known(item) for item in value] if isinstance(value, list) else value
+    return UNKNOWN if isinstance(value, StackOutput | Late) else with_items(value, _known)
 
 
 def _has_unknown(value: Any) -> bool:
