@@ -181,19 +181,19 @@ class _Walk:
         offers = ", ".join(f"{count} {resource}" for resource, count in self.resources.items())
         steps = f"set {MIG_CONFIG_LABEL}={self.label}, wait for {offers}"
         while left := self._left(walked):
-            pods = {name: self._pods(name) for name in left}
+            batch = list(left)[: self.now_at_once]
+            pods = {name: self._pods(name) for name in (batch if walked else left)}
             for name in () if self.given.yes else left:
                 tell(f"would cordon {name}, evict {amount_of(len(pods[name]), 'pod')}, {steps}, and uncordon it")
-            losses = [loss for name in left for loss in self._losses(name, pods[name])]
+            losses = [loss for name, here in pods.items() for loss in self._losses(name, here)]
             for loss in losses:
                 tell(loss, error=True)
             if losses:
                 raise _Failed(f"nothing is done to {', '.join(left)}: let these pods end, or add the flags")
             if not self.given.yes:
                 return
-            for start in range(0, len(left), self.now_at_once):
-                self._walk(list(left)[start : start + self.now_at_once])
-            walked.update(left.values())
+            self._walk(batch)
+            walked.update(left[name] for name in batch)
 
     def _left(self, walked: set[str]) -> dict[str, str]:
         """Return names and uids of the nodes without the layout; first those that an earlier run began."""

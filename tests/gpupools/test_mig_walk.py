@@ -505,7 +505,8 @@ def test_an_annotation_without_a_cordon_is_no_walk(walk: Any) -> None:
 
 LET_GO: dict[str, Any] = {"spec": {"unschedulable": None}, "metadata": {"annotations": {mig_walk.ANNOTATION: None}}}
 DONE = {
-    "metadata": {"labels": {MIG_CONFIG_LABEL: NEW, MIG_STATE_LABEL: "success"}},
+    "metadata": {"labels": {MIG_CONFIG_LABEL: NEW, MIG_STATE_LABEL: "success"}, "annotations": None},
+    "spec": {"unschedulable": None},
     "status": {"allocatable": {"nvidia.com/gpu": "24"}},
 }
 
@@ -522,7 +523,7 @@ DONE = {
             1,
             f"n1: something else uncordoned it or walks it to another layout: {OTHER}; nothing more is done to it",
         ),
-        ("eviction", "n2", DONE, 0, f"n2: has {NEW}"),
+        ("eviction", "n1", DONE, 0, f"n1: has {NEW}"),
         (
             "pending",
             "n0",
@@ -685,3 +686,19 @@ def test_layouts_of_the_mig_manager_that_are_not_yaml_end_the_walk(
     assert walk(api, "--yes") == 1
     assert "config.yaml of ConfigMap layouts: line 2, column 1: is not YAML" in capsys.readouterr().err
     assert api.written == []
+
+
+def test_a_node_that_somebody_cordons_meanwhile_counts_as_unavailable(walk: Any) -> None:
+    api = Api()
+    cordon = api._count
+
+    def count() -> None:
+        cordon()
+        if "/api/v1/nodes/n0" in api.written:
+            api.nodes["n4"]["spec"]["unschedulable"] = True
+
+    api._count = count  # type: ignore[method-assign]
+    assert walk(api, "--yes") == 1
+    assert api.most_cordoned == 3  # the two that were begun, and this one; then one at a time
+    assert [name for name, node in api.nodes.items() if node["spec"].get("unschedulable")] == ["n4"]
+    assert api.nodes["n3"]["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
