@@ -438,7 +438,7 @@ def is_in_checkout(path: str, folder: FilePath) -> bool:
     """Return whether a path, absolute or with `~/`, leads into the checkout or project of a stack file's folder."""
     here = folder.resolve()
     # A home folder may itself be a repository (dotfiles), with a kubeconfig in it.
-    above = [parent for parent in (here, *here.parents) if not holds_home(parent)] or [here]
+    above = [parent for parent in (here, *here.parents) if parent.exists() and not holds_home(parent)] or [here]
     # The outermost one: a pull request may also change what surrounds a submodule.
     tops = (root for mark in (".git", "Pulumi.yaml") for root in above[::-1] if (root / mark).exists())
     top = next(tops, above[0])

@@ -34,4 +34,4 @@ def test_each_policy_has_a_binding_and_a_rule(mode: str, actions: list[str], run
 def test_other_arguments_are_refused(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run("policy", "--admission", "deny", "x.yaml")
-    assert "--admission cannot be combined with other arguments" in capsys.readouterr().err
+    assert "--admission and --config-schema cannot be combined with other arguments" in capsys.readouterr().err
