@@ -509,6 +509,7 @@ def test_without_known_placements_only_equal_slices_count_as_fitting(gpu: str) -
     assert "not published" in alike.diagram
     assert not mixed.fits
     assert "no source gives the placements" in mixed.why
+    assert pack(gpu, {one: 1, other: 1}).why == f"2 {gpu} needed: {mixed.why}"
     assert alike.status == mixed.status == "unverified"
 
 
