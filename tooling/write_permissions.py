@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from gpupools.audit import cluster_objects
 from gpupools.fit import live
+from gpupools.providers.aws.declared_inputs import NODE_TEMPLATE
 from gpupools.ready.snapshot import READS, Read
 from gpupools.software.objects import MANAGED_BY, SMOKE_NAMESPACE
 
@@ -43,6 +44,7 @@ _ON = {
     "scaling group": [f"arn:aws:autoscaling:{REGION}:{ACCOUNT}:autoScalingGroup:*:autoScalingGroupName/eks-*"],
     "node group": [f"arn:aws:eks:{REGION}:{ACCOUNT}:{kind}" for kind in ("cluster/*", "nodegroup/*/*/*")],
     "new node group": [f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/*"],
+    "new group tags": [f"arn:aws:eks:{REGION}:{ACCOUNT}:nodegroup/*/*/*"],
     "own node group": [f"arn:aws:eks:{REGION}:{ACCOUNT}:nodegroup/*/*/*"],
     "role": [f"arn:aws:iam::{ACCOUNT}:role/gpu-nodes"],
     "role to EKS": [f"arn:aws:iam::{ACCOUNT}:role/gpu-nodes"],
@@ -64,8 +66,14 @@ _CONDITIONS: dict[str, dict[str, dict[str, Any]]] = {
         "StringEquals": {"ec2:CreateAction": ["CreateLaunchTemplate", "CreatePlacementGroup", "RunInstances"]}
     },
     "own machine": _OWN,
-    "scaling group": {"Null": {"aws:ResourceTag/eks:nodegroup-name": "false"}},
+    # https://docs.aws.amazon.com/autoscaling/ec2/userguide/tag-permissions.html
+    "scaling group": {
+        "Null": {"aws:ResourceTag/eks:nodegroup-name": "false"},
+        "ForAllValues:StringLike": {"aws:TagKeys": [f"{NODE_TEMPLATE}/*"]},
+    },
     "new node group": _NEW,
+    # EKS asks for it on the group, not on the cluster: https://github.com/aws/karpenter-provider-aws/pull/4434
+    "new group tags": _NEW,
     "own node group": _OWN,
     "role to EKS": {"StringEquals": {"iam:PassedToService": "eks.amazonaws.com"}},
     "linked role": {"StringEquals": {"iam:AWSServiceName": "eks-nodegroup.amazonaws.com"}},

@@ -40,7 +40,7 @@ def read_cluster(items: Items) -> Document:
         try:
             found += _objects(items, read, {item["metadata"]["name"] for item in found if _may_have_gpus(item)})
         except PermissionError as error:
-            gaps.append(Gap("not-seen", f"{read.plural} are not seen: {error}", f"grant get and list of {read.plural}"))
+            gaps.append(Gap("not-seen", f"{read.plural} are not seen: {error}", f"grant list of {read.plural}"))
     if len(gaps) == len(READS):
         raise PermissionError(gaps[0].what)
     return Document(FORM, tuple(one for item in found for one in objects(Value(item))), tuple(gaps))

@@ -91,6 +91,7 @@ class _Board:
         self.table = table
         self.whole = max(table, key=lambda mig_profile: mig_profile.compute_slices)
         self.placements_known = all(candidate.starts for candidate in table)
+        self.unsure = f"no source gives the placements of {gpu}, so only equal slices are certain to fit on one"
 
     @cached_property
     def feasible(self) -> Mapping[_Counts, _Starts]:
@@ -152,8 +153,8 @@ class _Board:
         ]
         return broken
 
-    def count(self, names: Iterable[str]) -> _Counts:
-        """Count names by profile; raises UnknownProfile."""
+    def count(self, names: Iterable[str] | Mapping[str, int]) -> _Counts:
+        """Count names, or take their counts, by profile; raises UnknownProfile."""
         asked = Counter(names)
         for name in asked:
             profile(self.gpu, name)
@@ -254,7 +255,7 @@ def _obstacle(board: _Board, asked: _Counts) -> str:
     if broken:
         return f"{' and '.join(broken)} on one {board.gpu}"
     if not board.placements_known:
-        return f"no source gives the placements of {board.gpu}, so only equal slices are certain to fit on one"
+        return board.unsure
     return f"no choice of starts places them all on the {board.whole.size} placement units of one {board.gpu}"
 
 
@@ -314,12 +315,10 @@ def pack(gpu: str, wanted_slices: Mapping[str, int], max_gpus: int = 16) -> Pack
     board = _board(gpu)
     if not 1 <= max_gpus <= _MOST_GPUS:
         raise MigError(f"got max_gpus {max_gpus!r}", f"give 1 to {_MOST_GPUS}")
-    for name in wanted_slices:
-        profile(gpu, name)
-    asked = tuple(wanted_slices.get(candidate.name, 0) for candidate in board.table)
+    asked = board.count(wanted_slices)
     search = _Search(board, asked)
     bound, reason = search.bound()
-    tried = "there is no way to place them on {}, every one was tried"
+    tried = "there is no way to place them on {}, every one was tried" if board.placements_known else board.unsure
     for gpus in range(bound, max_gpus + 1):
         held = search.cover(search.asked, gpus)
         if held is not None:

@@ -125,7 +125,7 @@ def _profiles(given: argparse.Namespace) -> int:
     headers = ["profile", "max", "compute", "memory", "GiB", "SMs", "copy", "decoders", "starts", "size"]
     tell_table(table, [*headers, "resource (strategy mixed)"])
     tell("")
-    tell("compute and memory are in slices; ? means that no public source has the value")
+    tell("compute and memory are in slices; ? means that no reliable source has the value")
     return 0
 
 

@@ -135,7 +135,7 @@ def test_what_is_forbidden_is_not_seen_and_no_pass(judge: Callable[..., tuple[in
         code, out, _ = judge(api)
 
     assert code == 1
-    assert "daemonsets are not seen: cannot list daemonsets; grant get and list of daemonsets" in out
+    assert "daemonsets are not seen: cannot list daemonsets; grant list of daemonsets" in out
 
 
 def test_where_nothing_can_be_seen_the_exit_code_is_2(judge: Callable[..., tuple[int, str, str]], run: Run) -> None:

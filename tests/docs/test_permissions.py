@@ -2,6 +2,7 @@
 
 import json
 import re
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from azure.mgmt.containerservice import ContainerServiceClient
 from botocore.session import get_session  # type: ignore[import-untyped]
 from google.cloud.container_v1 import ClusterManagerClient
 
+from gpupools.providers.aws.declared_inputs import NODE_TEMPLATE
 from tooling import write_permissions
 from tooling.write_permissions import FOLDER, Row, rows
 
@@ -108,6 +110,34 @@ def test_who_previews_may_only_read(file: Path) -> None:
     assert allowed
     assert all(re.search(r":Describe|:Get|/read$|\.get$|\.list$", each) for each in allowed)
     assert set(allowed) < set(re.findall(r'"([^"]+)"', (FOLDER / file.name.replace("preview", "deploy")).read_text()))
+
+
+def test_who_deploys_changes_only_what_is_its_own() -> None:
+    """What changes something is bound to a role or service, or to a tag: of what it changes, or of what it makes."""
+    statements = json.loads((FOLDER / "aws-deploy.json").read_text(encoding="utf-8"))["Statement"]
+    keys = {each["Sid"]: [key for found in each.get("Condition", {}).values() for key in found] for each in statements}
+    free = {
+        action
+        for each in statements
+        if keys[each["Sid"]] in ([], ["aws:RequestedRegion"]) and not str(each["Resource"]).count(":role/")
+        for action in each["Action"]
+    }
+
+    assert {action for action in free if not re.search(":(Describe|List)", action)} == {"ec2:RunInstances"}
+    assert [each["Resource"] for each in statements if "eks:TagResource" in each["Action"]] == [
+        ["arn:aws:eks:eu-central-1:123456789012:nodegroup/*/*/*"]
+    ] * 2
+    assert keys["NewGroupTags"] == ["aws:RequestTag/gpupools:pool"]
+
+
+@pytest.mark.parametrize(("key", "allowed"), [(f"{NODE_TEMPLATE}/label/a", True), ("eks:nodegroup-name", False)])
+def test_tags_of_scaling_groups_are_those_for_the_autoscaler(key: str, allowed: bool) -> None:
+    statements = json.loads((FOLDER / "aws-deploy.json").read_text(encoding="utf-8"))["Statement"]
+    found = [each["Condition"] for each in statements if "autoscaling:CreateOrUpdateTags" in each["Action"]]
+
+    assert [
+        any(fnmatchcase(key, pattern) for pattern in each["ForAllValues:StringLike"]["aws:TagKeys"]) for each in found
+    ] == [allowed]
 
 
 def test_a_file_that_is_old_is_named(
