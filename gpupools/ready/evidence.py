@@ -1,7 +1,7 @@
 """What pods, events and the software's own states say about a pool."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from gpupools.common.bounded_yaml import parse_yaml
@@ -100,37 +100,49 @@ def is_recent(time: datetime | None, snapshot: Snapshot, age: timedelta = RECENT
 
 def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
     """Yield each pod on some nodes that NVIDIA's software fails now, by the errors of kind `device`."""
-    late, seen = set(), list[Seen]()
-    for pod in (pod for node in nodes for pod in snapshot.pods_on.get(node, ())):
-        status, of = pod["status"], f"Pod {full_name(pod)}"
-        times = [created(pod)] + [parsed_time(each.get("lastTransitionTime")) for each in status.get("conditions", ())]
-        ended = status.get("phase") == "Failed" and not any(is_recent(time, snapshot) for time in times)
-        if not is_ready(pod) and not ended:
-            late.add(of)
-            why = f"{status.get('reason', '')} {status.get('message', '')}".strip()
-            seen += [Seen("pod", of, why, created(pod)), *_of_pod(pod, snapshot)]
-    for (kind, *names), events in snapshot.events_of.items():
-        of = f"{kind} {'/'.join(names)}"
-        for event in events if kind == "Pod" else ():
-            # Of a pod that is not read, the event says where it is.
-            if of in late or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
-                seen += of_event(event, snapshot, RECENT)
+    pods = (pod for node in nodes for pod in snapshot.pods_on.get(node, ()) if not _failed_before(pod, snapshot))
+    seen = list(_failures(pods, lambda event: at(event, "source.host") in nodes, snapshot))
     errors = [signal._replace(kind="device", cause="") for signal in reversed(seen)]
     yield from {error.object: error for error in errors if cause_of(error)}.values()
 
 
-def failing_pods_in(namespace: str, snapshot: Snapshot) -> list[Seen]:
-    """Return what fails pods of a namespace that no DaemonSet makes; of those that crash, only events are read."""
-    seen = list[Seen]()
-    for pod in snapshot.of("pods"):
-        is_late = not is_ready(pod) and not has_ended(pod) and not owner_of(pod)
-        if pod["metadata"].get("namespace") == namespace and is_late:
-            seen += _of_pod(pod, snapshot)
-    for (kind, space, name), events in snapshot.events_of.items():
-        if (kind, space) == ("Pod", namespace) and f"Pod {space}/{name}" not in snapshot.pods_read:
-            crashes = (event for event in events if event.get("reason") == "BackOff")
-            seen += [found for event in crashes for found in of_event(event, snapshot, RECENT)]
-    return seen
+def _failed_before(pod: JsonObject, snapshot: Snapshot) -> bool:
+    times = [created(pod)] + [
+        parsed_time(each.get("lastTransitionTime")) for each in pod["status"].get("conditions", ())
+    ]
+    return pod["status"].get("phase") == "Failed" and not any(is_recent(time, snapshot) for time in times)
+
+
+def failing_operator_in(namespace: str, snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield what fails the pods that Deployments make in a namespace; of those that crash, only events are read."""
+    pods = (pod for pod in snapshot.of("pods") if pod["metadata"].get("namespace") == namespace)
+    made = (pod for pod in pods if owner_of(pod, "ReplicaSet") and not has_ended(pod))
+
+    def is_crash(event: JsonObject) -> bool:
+        _, space, name = about_of(event)
+        return space == namespace and event.get("reason") == "BackOff" and bool(_OF_DEPLOYMENT.search(name))
+
+    return _failures(made, is_crash, snapshot)
+
+
+_OF_DEPLOYMENT = re.compile("-[4-9bcdf]{8,10}-[a-z0-9]{5}$")
+"""End of the names of a Deployment's pods: a hash of digits in Kubernetes' letters, and a random part.
+
+https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/controller_utils.go (ComputeHash),
+https://github.com/kubernetes/apimachinery/blob/master/pkg/util/rand/rand.go (SafeEncodeString)
+"""
+
+
+def _failures(pods: Iterable[JsonObject], is_meant: Callable[[JsonObject], bool], snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield what pods that are not ready and the latest events about them say; of pods not read, events `is_meant`."""
+    late = {f"Pod {full_name(pod)}": pod for pod in pods if not is_ready(pod)}
+    for pod in late.values():
+        yield from _of_pod(pod, snapshot)
+    for (kind, *names), events in snapshot.events_of.items():
+        of = f"{kind} {'/'.join(names)}"
+        for event in events if kind == "Pod" else ():
+            if of in late or (of not in snapshot.pods_read and is_meant(event)):
+                yield from of_event(event, snapshot, RECENT)
 
 
 def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
@@ -146,11 +158,13 @@ def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
 
 
 def _of_pod(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
-    of, scheduled = f"Pod {full_name(pod)}", condition(pod, "PodScheduled")
+    of, scheduled, status = f"Pod {full_name(pod)}", condition(pod, "PodScheduled"), pod["status"]
+    if why := f"{status.get('reason', '')} {status.get('message', '')}".strip():
+        yield Seen("pod", of, why, created(pod))
     if scheduled.get("status") == "False":
         since = parsed_time(scheduled.get("lastTransitionTime"))
         yield Seen("pod", of, scheduled.get("message", ""), since, name=scheduled.get("reason", ""))
-    inits, others = (pod["status"].get(key) or [] for key in CONTAINERS.split())
+    inits, others = (status.get(key) or [] for key in CONTAINERS.split())
     for item in [*inits, *others]:
         state, last, cause = item.get("state") or {}, item.get("lastState") or {}, ""
         if "running" in state:
@@ -247,10 +261,10 @@ def _daemon_node(pod: JsonObject) -> set[str]:
     return {value for term in terms for field in term.get("matchFields") or () for value in field.get("values") or ()}
 
 
-def owner_of(pod: JsonObject) -> str:
-    """Return the DaemonSet of a pod, as `namespace/name`; empty for none."""
+def owner_of(pod: JsonObject, kind: str = "DaemonSet") -> str:
+    """Return the DaemonSet, or another `kind`, that made a pod, as `namespace/name`; empty for none."""
     owners = pod["metadata"].get("ownerReferences") or ()
-    name = next((owner["name"] for owner in owners if owner["kind"] == "DaemonSet"), "")
+    name = next((owner["name"] for owner in owners if owner["kind"] == kind), "")
     return f"{pod['metadata'].get('namespace', '')}/{name}" if name else ""
 
 
