@@ -42,13 +42,12 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
     pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names.keys()]
     ours_or_waiting = (pod for pod in pods if owner_of(pod) in snapshot.bringers or waits_for(pod, promise))
     late = {full_name(pod): pod for pod in ours_or_waiting if not is_ready(pod)}
-    ours = {"Node": lambda full: full[1:] in names, "Pod": lambda full: full in late}
-    owners = promise.daemons.values()
-    ours["DaemonSet"] = lambda full: full in snapshot.bringers and any(is_of(full, owner) for owner in owners)
+    brought = [full for full in snapshot.bringers if any(is_of(full, owner) for owner in promise.daemons.values())]
+    about = {"DaemonSet": brought, "Node": names, "Pod": late}
     lacks_nodes = len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1)
-    for kind, space, name in sorted(snapshot.events_of):
-        full = f"{space}/{name}"
-        for event in snapshot.events_of[kind, space, name] if kind in ours and ours[kind](full) else ():
+    for kind, full in ((kind, full) for kind, listed in about.items() for full in listed):
+        space, _, name = full.rpartition("/")
+        for event in snapshot.events_of.get((kind, space, name), ()):
             # The scheduler says of a user's pod only that there is no node.
             reason, is_daemon = event.get("reason"), kind == "Pod" and owner_of(late[full])
             if (is_daemon or reason != "FailedScheduling") and (lacks_nodes or reason not in ANSWERS):
@@ -114,23 +113,16 @@ def _failed_before(pod: JsonObject, snapshot: Snapshot) -> bool:
 
 
 def failing_operator_in(namespace: str, snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield what fails the pods that Deployments make in a namespace; of those that crash, only events are read."""
+    """Yield what fails the GPU Operator in a namespace; of pods that crash, only events are read."""
     pods = (pod for pod in snapshot.of("pods") if pod["metadata"].get("namespace") == namespace)
     made = (pod for pod in pods if owner_of(pod, "ReplicaSet") and not has_ended(pod))
-
-    def is_crash(event: JsonObject) -> bool:
-        _, space, name = about_of(event)
-        return space == namespace and event.get("reason") == "BackOff" and bool(_OF_DEPLOYMENT.search(name))
-
-    return _failures(made, is_crash, snapshot)
+    return _failures(
+        made, lambda event: about_of(event)[1] == namespace and _CRASH in event.get("message", ""), snapshot
+    )
 
 
-_OF_DEPLOYMENT = re.compile("-[4-9bcdf]{8,10}-[a-z0-9]{5}$")
-"""End of the names of a Deployment's pods: a hash of digits in Kubernetes' letters, and a random part.
-
-https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/controller_utils.go (ComputeHash),
-https://github.com/kubernetes/apimachinery/blob/master/pkg/util/rand/rand.go (SafeEncodeString)
-"""
+_CRASH = "Back-off restarting failed container gpu-operator in pod"
+"""https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kuberuntime/kuberuntime_manager.go"""
 
 
 def _failures(pods: Iterable[JsonObject], is_meant: Callable[[JsonObject], bool], snapshot: Snapshot) -> Iterator[Seen]:
@@ -235,14 +227,13 @@ def _node_groups(snapshot: Snapshot) -> list[JsonObject] | None:
 def _names_pool(text: str, promise: Promise) -> bool:
     """Return whether a text names the pool's node group; AKS's names have no hyphens and end after eight characters."""
     name = promise.pool.name
-    words = [f"-{word}" for word in re.findall("[a-z0-9-]+", text.casefold())]
-    parts = [word.rpartition(f"-{own}") for word in words for own in (name, name.replace("-", "")[:8])]
-    return any(found and _GROUP_END.fullmatch(rest) for _, found, rest in parts)
+    own = f"{re.escape(name)}|{name.replace('-', '')[:8]}"
+    return re.search(f"(?<![a-z0-9])({own}){_GROUP_END}(?![a-z0-9-])", text.casefold()) is not None
 
 
-_GROUP_END = re.compile(
-    r"(-nodes)?(-[a-z]{4}(?=-[0-9a-f]{8}-grp$)|[a-z0-9]{4}(?=-\d+-vmss$))?"
-    r"(-(?=[a-z]*\d|[0-9a-f]{4,}(-|$))[a-z0-9]+)*(-grp|-vmss)?"
+_GROUP_END = (
+    r"(-nodes)?(-[a-z]{4}(?=-[0-9a-f]{8}-grp(?![a-z0-9-]))|[a-z0-9]{4}(?=-\d+-vmss(?![a-z0-9-])))?"
+    r"(-(?=[a-z]*\d|[0-9a-f]{4,}(?![a-z0-9]))[a-z0-9]+)*(-grp|-vmss)?"
 )
 """What clouds and gpupools.common.naming append to the name of a pool, but no other word."""
 
