@@ -227,13 +227,14 @@ def _node_groups(snapshot: Snapshot) -> list[JsonObject] | None:
 def _names_pool(text: str, promise: Promise) -> bool:
     """Return whether a text names the pool's node group; AKS's names have no hyphens and end after eight characters."""
     name = promise.pool.name
-    own = f"{re.escape(name)}|{name.replace('-', '')[:8]}"
-    return re.search(f"(?<![a-z0-9])({own}){_GROUP_END}(?![a-z0-9-])", text.casefold()) is not None
+    words = [f"-{word}" for word in re.findall("[a-z0-9-]+", text.casefold())]
+    parts = [word.rpartition(f"-{own}") for word in words for own in (name, name.replace("-", "")[:8])]
+    return any(found and _GROUP_END.fullmatch(rest) for _, found, rest in parts)
 
 
-_GROUP_END = (
-    r"(-nodes)?(-[a-z]{4}(?=-[0-9a-f]{8}-grp(?![a-z0-9-]))|[a-z0-9]{4}(?=-\d+-vmss(?![a-z0-9-])))?"
-    r"(-(?=[a-z]*\d|[0-9a-f]{4,}(?![a-z0-9]))[a-z0-9]+)*(-grp|-vmss)?"
+_GROUP_END = re.compile(
+    r"(-nodes)?(-[a-z]{4}(?=-[0-9a-f]{8}-grp$)|[a-z0-9]{4}(?=-\d+-vmss$))?"
+    r"(-(?=[a-z]*\d|[0-9a-f]{4,}(-|$))[a-z0-9]+)*(-grp|-vmss)?"
 )
 """What clouds and gpupools.common.naming append to the name of a pool, but no other word."""
 
