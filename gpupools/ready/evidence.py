@@ -19,7 +19,6 @@ from gpupools.ready.snapshot import (
     about_of,
     condition,
     full_name,
-    has_ended,
     is_ready,
 )
 
@@ -99,23 +98,15 @@ def is_recent(time: datetime | None, snapshot: Snapshot, age: timedelta = RECENT
 
 def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
     """Yield each pod on some nodes that NVIDIA's software fails now, by the errors of kind `device`."""
-    pods = (pod for node in nodes for pod in snapshot.pods_on.get(node, ()) if not _failed_before(pod, snapshot))
+    pods = (pod for node in nodes for pod in snapshot.pods_on.get(node, ()))
     seen = list(_failures(pods, lambda event: at(event, "source.host") in nodes, snapshot))
     errors = [signal._replace(kind="device", cause="") for signal in reversed(seen)]
     yield from {error.object: error for error in errors if cause_of(error)}.values()
 
 
-def _failed_before(pod: JsonObject, snapshot: Snapshot) -> bool:
-    times = [created(pod)] + [
-        parsed_time(each.get("lastTransitionTime")) for each in pod["status"].get("conditions", ())
-    ]
-    return pod["status"].get("phase") == "Failed" and not any(is_recent(time, snapshot) for time in times)
-
-
 def failing_operator_in(namespace: str, snapshot: Snapshot) -> Iterator[Seen]:
     """Yield what fails the GPU Operator in a namespace; of pods that crash, only events are read."""
-    pods = (pod for pod in snapshot.of("pods") if pod["metadata"].get("namespace") == namespace)
-    made = (pod for pod in pods if owner_of(pod, "ReplicaSet") and not has_ended(pod))
+    made = (pod for pod in snapshot.of("pods") if is_of(owner_of(pod, "ReplicaSet"), namespace))
     return _failures(
         made, lambda event: about_of(event)[1] == namespace and _CRASH in event.get("message", ""), snapshot
     )
@@ -127,9 +118,13 @@ _CRASH = "Back-off restarting failed container gpu-operator in pod"
 
 def _failures(pods: Iterable[JsonObject], is_meant: Callable[[JsonObject], bool], snapshot: Snapshot) -> Iterator[Seen]:
     """Yield what pods that are not ready and the latest events about them say; of pods not read, events `is_meant`."""
-    late = {f"Pod {full_name(pod)}": pod for pod in pods if not is_ready(pod)}
-    for pod in late.values():
-        yield from _of_pod(pod, snapshot)
+    late = set[str]()
+    for pod in (each for each in pods if not is_ready(each)):
+        conditions = pod["status"].get("conditions") or ()
+        times = [created(pod), *(parsed_time(each.get("lastTransitionTime")) for each in conditions)]
+        if pod["status"].get("phase") != "Failed" or any(is_recent(time, snapshot) for time in times):
+            late.add(f"Pod {full_name(pod)}")
+            yield from _of_pod(pod, snapshot)
     for (kind, *names), events in snapshot.events_of.items():
         of = f"{kind} {'/'.join(names)}"
         for event in events if kind == "Pod" else ():
