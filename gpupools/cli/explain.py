@@ -212,8 +212,7 @@ def _pools_in(
     """
     own = [pool for pool in plan.pools if pool.cloud == cloud.name]
     # Names of nodes and groups begin with it.
-    if exact := [pool for pool in own if re.search(rf"(?<![\w.-]){pool.cluster}-{pool.name}(?!\w)", text)]:
-        own = exact
+    own = [pool for pool in own if re.search(rf"(?<![\w.-]){pool.cluster}-{pool.name}(?!\w)", text)] or own
     by_quota = {pool.key for need in quotas_of(plan, clouds()) if need.code in codes for pool in need.pools}
     regions = {plan.stack.clusters[pool.cluster].region_name() for pool in own}
     named = {region for region in regions if region and region in text}

@@ -1,7 +1,7 @@
 """What pods, events and the software's own states say about a pool."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from gpupools.common.bounded_yaml import parse_yaml
@@ -19,7 +19,6 @@ from gpupools.ready.snapshot import (
     about_of,
     condition,
     full_name,
-    has_ended,
     is_ready,
 )
 
@@ -42,13 +41,12 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
     pods += [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise) or _daemon_node(pod) & names.keys()]
     ours_or_waiting = (pod for pod in pods if owner_of(pod) in snapshot.bringers or waits_for(pod, promise))
     late = {full_name(pod): pod for pod in ours_or_waiting if not is_ready(pod)}
-    ours = {"Node": lambda full: full[1:] in names, "Pod": lambda full: full in late}
-    owners = promise.daemons.values()
-    ours["DaemonSet"] = lambda full: full in snapshot.bringers and any(is_of(full, owner) for owner in owners)
+    brought = [full for full in snapshot.bringers if any(is_of(full, owner) for owner in promise.daemons.values())]
+    about = {"DaemonSet": brought, "Node": names, "Pod": late}
     lacks_nodes = len(snapshot.nodes_of_pool.get(promise.pool.name, ())) < max(promise.pool.min_nodes, 1)
-    for kind, space, name in sorted(snapshot.events_of):
-        full = f"{space}/{name}"
-        for event in snapshot.events_of[kind, space, name] if kind in ours and ours[kind](full) else ():
+    for kind, full in ((kind, full) for kind, listed in about.items() for full in listed):
+        space, _, name = full.rpartition("/")
+        for event in snapshot.events_of.get((kind, space, name), ()):
             # The scheduler says of a user's pod only that there is no node.
             reason, is_daemon = event.get("reason"), kind == "Pod" and owner_of(late[full])
             if (is_daemon or reason != "FailedScheduling") and (lacks_nodes or reason not in ANSWERS):
@@ -100,37 +98,38 @@ def is_recent(time: datetime | None, snapshot: Snapshot, age: timedelta = RECENT
 
 def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
     """Yield each pod on some nodes that NVIDIA's software fails now, by the errors of kind `device`."""
-    late, seen = set(), list[Seen]()
-    for pod in (pod for node in nodes for pod in snapshot.pods_on.get(node, ())):
-        status, of = pod["status"], f"Pod {full_name(pod)}"
-        times = [created(pod)] + [parsed_time(each.get("lastTransitionTime")) for each in status.get("conditions", ())]
-        ended = status.get("phase") == "Failed" and not any(is_recent(time, snapshot) for time in times)
-        if not is_ready(pod) and not ended:
-            late.add(of)
-            why = f"{status.get('reason', '')} {status.get('message', '')}".strip()
-            seen += [Seen("pod", of, why, created(pod)), *_of_pod(pod, snapshot)]
-    for (kind, *names), events in snapshot.events_of.items():
-        of = f"{kind} {'/'.join(names)}"
-        for event in events if kind == "Pod" else ():
-            # Of a pod that is not read, the event says where it is.
-            if of in late or (of not in snapshot.pods_read and at(event, "source.host") in nodes):
-                seen += of_event(event, snapshot, RECENT)
+    pods = (pod for node in nodes for pod in snapshot.pods_on.get(node, ()))
+    seen = list(_failures(pods, lambda event: at(event, "source.host") in nodes, snapshot))
     errors = [signal._replace(kind="device", cause="") for signal in reversed(seen)]
     yield from {error.object: error for error in errors if cause_of(error)}.values()
 
 
-def failing_pods_in(namespace: str, snapshot: Snapshot) -> list[Seen]:
-    """Return what fails pods of a namespace that no DaemonSet makes; of those that crash, only events are read."""
-    seen = list[Seen]()
-    for pod in snapshot.of("pods"):
-        is_late = not is_ready(pod) and not has_ended(pod) and not owner_of(pod)
-        if pod["metadata"].get("namespace") == namespace and is_late:
-            seen += _of_pod(pod, snapshot)
-    for (kind, space, name), events in snapshot.events_of.items():
-        if (kind, space) == ("Pod", namespace) and f"Pod {space}/{name}" not in snapshot.pods_read:
-            crashes = (event for event in events if event.get("reason") == "BackOff")
-            seen += [found for event in crashes for found in of_event(event, snapshot, RECENT)]
-    return seen
+def failing_operator_in(namespace: str, snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield what fails the GPU Operator in a namespace; of pods that crash, only events are read."""
+    made = (pod for pod in snapshot.of("pods") if is_of(owner_of(pod, "ReplicaSet"), namespace))
+    return _failures(
+        made, lambda event: about_of(event)[1] == namespace and _CRASH in event.get("message", ""), snapshot
+    )
+
+
+_CRASH = "Back-off restarting failed container gpu-operator in pod"
+"""https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kuberuntime/kuberuntime_manager.go"""
+
+
+def _failures(pods: Iterable[JsonObject], is_meant: Callable[[JsonObject], bool], snapshot: Snapshot) -> Iterator[Seen]:
+    """Yield what pods that are not ready and the latest events about them say; of pods not read, events `is_meant`."""
+    late = set[str]()
+    for pod in (each for each in pods if not is_ready(each)):
+        conditions = pod["status"].get("conditions") or ()
+        times = [created(pod), *(parsed_time(each.get("lastTransitionTime")) for each in conditions)]
+        if pod["status"].get("phase") != "Failed" or any(is_recent(time, snapshot) for time in times):
+            late.add(f"Pod {full_name(pod)}")
+            yield from _of_pod(pod, snapshot)
+    for (kind, *names), events in snapshot.events_of.items():
+        of = f"{kind} {'/'.join(names)}"
+        for event in events if kind == "Pod" else ():
+            if of in late or (of not in snapshot.pods_read and is_meant(event)):
+                yield from of_event(event, snapshot, RECENT)
 
 
 def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
@@ -146,11 +145,13 @@ def restarts(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
 
 
 def _of_pod(pod: JsonObject, snapshot: Snapshot) -> Iterator[Seen]:
-    of, scheduled = f"Pod {full_name(pod)}", condition(pod, "PodScheduled")
+    of, scheduled, status = f"Pod {full_name(pod)}", condition(pod, "PodScheduled"), pod["status"]
+    if why := f"{status.get('reason', '')} {status.get('message', '')}".strip():
+        yield Seen("pod", of, why, created(pod))
     if scheduled.get("status") == "False":
         since = parsed_time(scheduled.get("lastTransitionTime"))
         yield Seen("pod", of, scheduled.get("message", ""), since, name=scheduled.get("reason", ""))
-    inits, others = (pod["status"].get(key) or [] for key in CONTAINERS.split())
+    inits, others = (status.get(key) or [] for key in CONTAINERS.split())
     for item in [*inits, *others]:
         state, last, cause = item.get("state") or {}, item.get("lastState") or {}, ""
         if "running" in state:
@@ -247,10 +248,10 @@ def _daemon_node(pod: JsonObject) -> set[str]:
     return {value for term in terms for field in term.get("matchFields") or () for value in field.get("values") or ()}
 
 
-def owner_of(pod: JsonObject) -> str:
-    """Return the DaemonSet of a pod, as `namespace/name`; empty for none."""
+def owner_of(pod: JsonObject, kind: str = "DaemonSet") -> str:
+    """Return the DaemonSet, or another `kind`, that made a pod, as `namespace/name`; empty for none."""
     owners = pod["metadata"].get("ownerReferences") or ()
-    name = next((owner["name"] for owner in owners if owner["kind"] == "DaemonSet"), "")
+    name = next((owner["name"] for owner in owners if owner["kind"] == kind), "")
     return f"{pod['metadata'].get('namespace', '')}/{name}" if name else ""
 
 

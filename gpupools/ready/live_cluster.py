@@ -302,11 +302,10 @@ class ClusterApi:
         return Unreachable(f"the API of {self.host} answers with {what}; check that it is the API of a cluster")
 
     def _time(self, date: str | None) -> datetime | None:
-        try:
-            found = parsedate_to_datetime(date) if date else None
+        try:  # always GMT: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7
+            return parsedate_to_datetime(date).replace(tzinfo=UTC) if date else None
         except (ValueError, TypeError):
             raise self._odd("a date that is none") from None
-        return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
     def _parsed(self, status: int, headers: Mapping[str, str], data: bytes) -> Any:
         kind = headers.get("Content-Type", "")

@@ -21,7 +21,7 @@ from gpupools.ready.evidence import (
     BOOT,
     created,
     evidence,
-    failing_pods_in,
+    failing_operator_in,
     is_fault,
     is_of,
     is_recent,
@@ -258,6 +258,7 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
             continue
         what = f"{name}: promised {promised}, allocatable {offered.get(name, 0)}"
         is_unhealthy, is_shared = quantity(capacity.get(name)) > found, wanted > gpus and not has_mig
+        is_of_fewer = found % (wanted / gpus) == 0 if is_shared else found == wanted - wanted / gpus
         what += f" of {capacity[name]}" if is_unhealthy else ""
         cause = ""
         if name in promise.fabric_resources:
@@ -265,9 +266,8 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
         elif has_mig and is_cut and name == GPU_RESOURCE and found == gpus:
             cause = "mig-layout"
         elif found and not is_unhealthy and (found == early.get(name) or (is_shared and found % gpus == 0)):
-            may_be_lost = gpus < found < wanted and found % (wanted / gpus) == 0
-            cause = "gpus-or-config" if is_shared and may_be_lost else "plugin-config"
-        elif is_cut and 0 < found < wanted and (is_unhealthy or found == wanted - wanted / gpus):
+            cause = "gpus-or-config" if is_shared and is_of_fewer and gpus < found < wanted else "plugin-config"
+        elif is_cut and 0 < found < wanted and (is_unhealthy or is_of_fewer):
             cause = "fewer-gpus"
         yield Seen("plan", at, what, since, cause)
     kinds = (GPU_RESOURCE, "nvidia.com/mig-")
@@ -355,7 +355,7 @@ def _is_by_operator(piece: str, promise: Promise) -> bool:
 def _not_installed(piece: str, promise: Promise, at: str, since: Since, snapshot: Snapshot) -> list[Seen]:
     """Say that no DaemonSet brings a component, and why if a pod of the GPU Operator, which would make it, fails."""
     what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
-    failing = failing_pods_in(promise.daemons[piece], snapshot) if _is_by_operator(piece, promise) else []
+    failing = failing_operator_in(promise.daemons[piece], snapshot) if _is_by_operator(piece, promise) else []
     return [seen._replace(cause="operator") for seen in failing] or [Seen("plan", at, what, since, "not-installed")]
 
 
