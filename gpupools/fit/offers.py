@@ -60,6 +60,8 @@ class Offer(NamedTuple):
     """Pods of the node; None if not known."""
     zones: tuple[str, ...] = ()
     """Zones in which a new node may be; empty if not known."""
+    pod: JsonObject = MappingProxyType({})
+    """The part of a pod's spec that puts it on the pool, as the plan exports it."""
     single_unit: frozenset[str] = frozenset()
     """Resources of which a container gets one unit only, since a second may be of the same GPU.
 
@@ -145,6 +147,7 @@ def _offer(promise: Promise, region: str) -> Offer:
         devices=devices,
         pods=pool.provider_plan.pods_per_node(),
         zones=tuple(zones),
+        pod=pool.pod(),
         single_unit=frozenset(name for name, count in pool.node_resources.items() if plain.get(name) != count),
     )
 

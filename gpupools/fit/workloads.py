@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import amount_of
@@ -14,12 +14,30 @@ from gpupools.fit.requests import Requests, is_extended, requests_of
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
 from gpupools.plan.prices import PoolPrice, total
 from gpupools.plan.quotas import QuotaNeed
+from gpupools.readback.inputs import at
 from gpupools.stackfile.check import Located
 
 
 def maps(found: object) -> Sequence[JsonObject]:
     """Return the maps of a list; empty for anything else."""
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else ()
+
+
+class Requirement(NamedTuple):
+    """What a label of a node has to be."""
+
+    key: str
+    operator: str
+    values: Sequence[object]
+
+    @classmethod
+    def of(cls, given: JsonObject) -> Self:
+        """Return a requirement as manifests write it."""
+        values = given.get("values")
+        return cls(str(given.get("key")), str(given.get("operator")), values if isinstance(values, list) else [])
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +66,40 @@ class PodTemplate:
         """Tolerations of the pods."""
         return maps(self.spec.get("tolerations"))
 
-    @property
+    @cached_property
+    def added_tolerations(self) -> Sequence[JsonObject]:
+        """Tolerations with those of the admission plugin ExtendedResourceToleration.
+
+        EKS, AKS and GKE have it (docs/reference/stack-file.md).
+        """
+        names = filter(is_extended, self.asked.amounts)
+        return [*self.tolerations, *({"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names)]
+
+    @cached_property
     def annotations(self) -> JsonObject:
         """Annotations of the pods."""
         return mapping(self.metadata.get("annotations"))
 
-    @property
+    @cached_property
+    def selections(self) -> Sequence[Sequence[Sequence[Requirement]]]:
+        """What the pod requires of its node: each is terms, of which one holds if all its requirements do."""
+        selected = mapping(self.spec.get("nodeSelector")).items()
+        found = [[[Requirement(str(key), "In", [value])]] for key, value in selected]
+        required = at(self.spec, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")
+        if isinstance(required, list):
+            terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in maps(required)]
+            found.append([list(map(Requirement.of, term)) for term in terms])
+        return found
+
+    @cached_property
+    def needs_other_pods(self) -> Sequence[str]:
+        """What the pod requires of where other pods run."""
+        found = [each for each in ("podAffinity", "podAntiAffinity") if at(self.spec, f"affinity.{each}.{_REQUIRED}")]
+        spread = maps(self.spec.get("topologySpreadConstraints"))
+        is_spread = any(each.get("whenUnsatisfiable") != "ScheduleAnyway" for each in spread)
+        return [*found, *["a topology spread"] * is_spread]
+
+    @cached_property
     def has_fraction(self) -> bool:
         """Whether a pod asks for a fraction of a GPU, by its annotations."""
         return any(key in self.annotations for key in FRACTION_ANNOTATIONS)
@@ -220,7 +266,8 @@ class Need(NamedTuple):
         }
 
 
-class Verdict(NamedTuple):
+@dataclass(frozen=True)
+class Verdict:
     """The answer for a pod template and a pool or a node."""
 
     where: str
@@ -229,7 +276,7 @@ class Verdict(NamedTuple):
     need: Need | None = None
     """The nodes that the pods take; None where no pod fits, and of a node."""
 
-    @property
+    @cached_property
     def level(self) -> Level:
         """The strongest level of the reasons."""
         return min((each.level for each in self.reasons), key=LEVELS.index, default=Level.FITS)
