@@ -36,7 +36,8 @@ _MOST = 2**31 - 1
 """Kubernetes counts in 32 bits."""
 _RENDER = "check what it renders: helm template CHART > FILE"
 _FILL = "fill in the variables first: envsubst < TEMPLATE > FILE"
-_PATCH = "that may be a patch, as no image is named (check what it is for: kubectl kustomize FOLDER > FILE)"
+_RENDER_PATCH = "check what it is a patch for: kubectl kustomize FOLDER > FILE"
+_PATCH = f"that may be a patch, as no image is named ({_RENDER_PATCH})"
 _GANGS = ("alone", "kueue", "kai", "volcano")
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
@@ -257,12 +258,13 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
         paths: YAML and JSON files of Kubernetes objects, and folders; files of a folder that have none are skipped.
         namespace: Namespace of the objects that name none.
 
-    A file or an object with a problem is left out; several files may have objects of one name, as overlays do.
+    A file or an object with a problem is left out; several files may have objects of one name, as overlays do. Files
+    that have nothing but patches are a problem if they are named, and not if they are in a folder.
     """
     problems, workloads = dict[Located, None](), dict[tuple[str, ...], Workload]()
     claims, namespaces = dict[tuple[str, str, str], JsonObject](), dict[str, Mapping[str, str]]()
-    webhooks, not_read = list[str](), Counter[str]()
-    for file, found in _resources(paths, problems):
+    webhooks, not_read, patches = list[str](), Counter[str](), dict[Located, None]()
+    for file, found in _resources(paths, problems, not_read):
         item, given = found.inputs, _Object(found, file)
         kind, group = item["kind"], item["apiVersion"].rpartition("/")[0]
         metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
@@ -273,6 +275,9 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
             continue
         if workload is not None and workload.unknown == _PATCH:
             not_read[f"{kind} {_PATCH}"] += 1
+            if FilePath(file) in paths:
+                given.tell((), "names no image, so nothing is judged", f"add the image, or {_RENDER_PATCH}")
+                patches |= given.problems
         elif workload is not None:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
             if workloads.setdefault(key, workload) is not workload:
@@ -287,6 +292,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
             webhooks += [name] if _changes_pods(item) else []
         elif "." in group and not group.endswith(_NO_PODS):
             not_read[f"{kind}.{group}"] += 1
+    problems = problems if workloads or problems else patches
     return Manifests(tuple(workloads.values()), claims, namespaces, tuple(webhooks), not_read, tuple(problems))
 
 
@@ -301,8 +307,10 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _resources(paths: Sequence[FilePath], problems: dict[Located, None]) -> Iterator[tuple[str, Resource]]:
-    """Yield the objects of files with the name of their file, and keep what is wrong with a file."""
+def _resources(
+    paths: Sequence[FilePath], problems: dict[Located, None], not_read: Counter[str]
+) -> Iterator[tuple[str, Resource]]:
+    """Yield the objects of files with the name of their file, and keep what is wrong with a file or not read."""
     listed = [(path, *files_of(path)) for path in dict.fromkeys(paths)]
     for file, is_searched in ((file, is_searched) for path, files, is_searched in listed for file in files):
         try:
@@ -318,6 +326,7 @@ def _resources(paths: Sequence[FilePath], problems: dict[Located, None]) -> Iter
         except Rejected as rejected:
             is_template = any("helm" in each.fix for each in rejected.problems)
             if is_searched and isinstance(rejected, NotStructured) and not is_template:
+                not_read[f"file that is neither JSON nor YAML: {file}"] += 1
                 continue
             for each in rejected.problems:
                 what = f"{each.key}: {each.what}" if each.path else each.what
