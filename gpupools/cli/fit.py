@@ -68,11 +68,8 @@ def _exit_status(given: argparse.Namespace) -> int:
         if given.context is not None or not rejected:
             raise
         return _tell((), Manifests((), problems=rejected), given)
-    return _live(given, *stacks.values()) if given.context is not None else _files(given, stacks)
-
-
-def _files(given: argparse.Namespace, stacks: Mapping[str, StackPlan]) -> int:
-    """Print the answers for manifests; return 1 if one fails the run."""
+    if given.context is not None:
+        return _live(given, *stacks.values())
     read = read_manifests(given.manifests, given.namespace)
     return _tell(answers(read, stacks, given.cluster, clouds()), read, given)
 

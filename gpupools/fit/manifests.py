@@ -26,8 +26,8 @@ from gpupools.common.input_files import files_of
 from gpupools.common.json_types import JsonObject, mapping
 from gpupools.common.numbers import whole_number
 from gpupools.common.structured_text import NotStructured, read_text
-from gpupools.fit.workloads import Manifests, PodTemplate, Workload, maps
-from gpupools.readback.inputs import string_map
+from gpupools.fit.workloads import CLAIMED, Manifests, PodTemplate, Workload, maps
+from gpupools.readback.inputs import at, string_map
 from gpupools.stackfile.check import Located
 
 _NO_PODS = ("k8s.io", "karpenter.sh", "scheduling.volcano.sh", "scheduling.run.ai")
@@ -193,7 +193,7 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     item, kind = given.found.inputs, given.found.inputs["kind"]
     rows = _kinds().get((kind, item["apiVersion"].rpartition("/")[0]), ())
     first = rows[0] if rows else defaultdict[str, str](str)
-    templates = [given.pod(at, dotted(at[:-1]), 1, first) for at in (() if rows else _templates_in(item, ()))]
+    templates = [given.pod(path, dotted(path[:-1]), 1, first) for path in (() if rows else _templates_in(item, ()))]
     if not rows and not templates:
         return None
     name = given.value(("metadata", "name"), str) or given.value(("metadata", "generateName"), str)
@@ -201,14 +201,14 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
         given.tell(("metadata",), "has no name", "add metadata.name")
     pods: dict[str, int] = {}
     together, least, unknown, is_patch = 0, 0, "", False
-    for row, (role, base, at) in ((each, place) for each in rows for place in given.places(each)):
-        if row["template"] and given.value(at, object) is not None:
+    for row, (role, base, path) in ((each, place) for each in rows for place in given.places(each)):
+        if row["template"] and given.value(path, object) is not None:
             count = given.count(row["count"], base)
             count = count and max(0, count - pods.get(row["less"], 0))
             pods[role] = count or 0
             is_of_gang = any(row[column] for column in _GANGS)
             own = min(pods[role], (given.count(row["least"], base) or 0) if row["least"] else pods[role]) * is_of_gang
-            templates.append(given.pod(at, role, count, row, own))
+            templates.append(given.pod(path, role, count, row, own))
             together, least = together + pods[role] * is_of_gang, least + own
         elif row["unknown"]:
             unknown = row["unknown"]
@@ -267,7 +267,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
     for file, found in _resources(paths, problems, not_read):
         item, given = found.inputs, _Object(found, file)
         kind, group = item["kind"], item["apiVersion"].rpartition("/")[0]
-        metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
+        metadata = mapping(item.get("metadata"))
         name, own = str(metadata.get("name")), str(metadata.get("namespace") or namespace)
         workload = _workload(given, namespace)
         problems |= given.problems
@@ -283,9 +283,8 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
                 problems[Located(FilePath(file), workload.line, Problem((), what, "keep one"))] = None
-        elif kind in ("ResourceClaim", "ResourceClaimTemplate"):
-            inner = mapping(spec.get("spec")) if kind == "ResourceClaimTemplate" else spec
-            claims[kind, own, name] = mapping(inner.get("devices"))
+        elif kind in CLAIMED:
+            claims[kind, own, name] = mapping(at(item, CLAIMED[kind]))
         elif (kind, group) == ("Namespace", ""):
             namespaces[name] = string_map(metadata.get("labels"))
         elif kind == "MutatingWebhookConfiguration":
@@ -298,13 +297,10 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
 
 def _changes_pods(item: JsonObject) -> bool:
     """Return whether a MutatingWebhookConfiguration has a rule for new pods."""
-    rules = [mapping(rule) for hook in _list(item.get("webhooks")) for rule in _list(mapping(hook).get("rules"))]
+    rules = [rule for hook in maps(item.get("webhooks")) for rule in maps(hook.get("rules"))]
     wanted = (("apiGroups", {"", "*"}), ("resources", {"pods", "*", "*/*"}), ("operations", {"CREATE", "*"}))
-    return any(all(words & set(map(str, _list(rule.get(key)))) for key, words in wanted) for rule in rules)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    lists = [[(rule.get(key), words) for key, words in wanted] for rule in rules]
+    return any(all(isinstance(found, list) and words & set(map(str, found)) for found, words in each) for each in lists)
 
 
 def _resources(

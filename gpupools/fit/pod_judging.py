@@ -176,7 +176,8 @@ def _patch(case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...
     remove are None, as in a strategic merge patch. Where a node has fewer units than containers ask, the last ones
     get none.
     """
-    patch, left = {key: model[key] for key in keys if key in model}, case.pool.units
+    patch = {key: model[key] for key in keys if key in model}
+    left = case.pool.instance.devices if case.pool.software == HAMI else case.pool.units
     for key in ("containers", "initContainers"):
         for container in maps(case.template.spec.get(key)):
             given, name = mapping(container.get("resources")), container.get("name", "main")

@@ -174,6 +174,10 @@ class Manifests(NamedTuple):
     """Why files and objects were left out."""
 
 
+CLAIMED = {"ResourceClaim": "spec.devices", "ResourceClaimTemplate": "spec.spec.devices"}
+"""Where objects that pods name have the devices that they claim."""
+
+
 class Level(StrEnum):
     """The three answers, the strongest first."""
 
@@ -306,14 +310,11 @@ def _merge(into: JsonDict, patch: JsonObject) -> None:
             _merge(into.setdefault(key, {}), value)
         elif isinstance(value, list):
             own = into.setdefault(key, [])
+            is_named = key in ("containers", "initContainers")
             for item in value:
-                same = [
-                    each
-                    for each in own
-                    if key in ("containers", "initContainers") and each.get("name") == item.get("name")
-                ]
-                if same:
-                    _merge(same[0], item)
+                same = next((each for each in own if is_named and each["name"] == item["name"]), None)
+                if same is not None:
+                    _merge(same, item)
                 elif item not in own:
                     own.append(dict(item) if isinstance(item, Mapping) else item)
         else:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpupools.fit.offers import Offer, offers
@@ -274,6 +274,13 @@ ASKED = st.fixed_dictionaries({}, optional={
     st.sampled_from(sorted(OFFERS.keys() - {"full"})), st.lists(ASKED, min_size=1, max_size=3), ASKED, st.booleans(),
     st.sampled_from([{}, {"gpu-fraction": "0.5"}, {"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}]),
 )  # fmt: skip
+@example(
+    where="serve/vgpu",
+    asked=[{"nvidia.com/gpu": 1}, {"nvidia.com/mig-1g.5gb": 1}],
+    first={},
+    twice=False,
+    annotations={},
+)
 def test_a_pod_fits_with_the_lines_to_change(
     where: str, asked: list[dict[str, int]], first: dict[str, int], twice: bool, annotations: dict[str, str]
 ) -> None:
