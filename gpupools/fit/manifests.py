@@ -14,7 +14,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -55,13 +56,10 @@ _PARTS: Mapping[type, Sequence[str]] = {
 Row = Mapping[str, str]
 
 
-@cache
-def _kinds() -> Mapping[tuple[str, str], Sequence[Row]]:
-    """Return the rows of each kind and group, in their order."""
-    found = defaultdict[tuple[str, str], list[Row]](list)
-    for row in data_rows("workload_kinds.csv"):
-        found[row["kind"], row["group"]].append(row)
-    return dict(found)
+_KINDS: Mapping[tuple[str, str], Sequence[Row]] = {
+    key: list(rows) for key, rows in groupby(data_rows("workload_kinds.csv"), itemgetter("kind", "group"))
+}
+"""The rows of each kind and group, which are one below the other."""
 
 
 def _keys(path: str) -> Path:
@@ -191,7 +189,7 @@ class _Object:
 def _workload(given: _Object, namespace: str) -> Workload | None:
     """Return the workload that an object is; None where it makes no pods in a way that is known."""
     item, kind = given.found.inputs, given.found.inputs["kind"]
-    rows = _kinds().get((kind, item["apiVersion"].rpartition("/")[0]), ())
+    rows = _KINDS.get((kind, item["apiVersion"].rpartition("/")[0]), ())
     first = rows[0] if rows else defaultdict[str, str](str)
     templates = [given.pod(path, dotted(path[:-1]), 1, first) for path in (() if rows else _templates_in(item, ()))]
     if not rows and not templates:

@@ -14,7 +14,6 @@ from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.common.taints import Effect, Taint
 from gpupools.fit.offers import ZONE_LABEL, Offer, offered_units
 from gpupools.fit.requests import is_extended, shown_amount
-from gpupools.fit.workloads import REASONS as REASONS
 from gpupools.fit.workloads import Level, Manifests, PodTemplate, Reason, Requirement, Verdict, Workload, maps
 from gpupools.plan.fabric import CHANNEL_CLASS, channel_name
 from gpupools.plan.hami import HAMI, HAMI_SCHEDULER
@@ -83,9 +82,8 @@ class Case:
                     reasons.append(Reason("claim", text))
                     continue
                 if known[0].get("selectors") or (devices or {}).get("constraints"):
-                    reasons.append(
-                        Reason("claim-selector", f"{kind} {name} selects devices by expression or constraint")
-                    )
+                    text = f"{kind} {name} selects devices by expression or constraint"
+                    reasons.append(Reason("claim-selector", text))
                 device_class, count = known[0]["deviceClassName"], known[0].get("count")
                 if known[0].get("allocationMode") == "All":
                     count = self.offer.devices[device_class]

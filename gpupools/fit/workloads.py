@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import amount_of
@@ -23,18 +23,13 @@ def maps(found: object) -> Sequence[JsonObject]:
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else ()
 
 
-class Requirement(NamedTuple):
-    """What a label of a node has to be."""
+Requirement = tuple[str, str, Sequence[object]]
+"""What a label of a node has to be: key, operator and values."""
 
-    key: str
-    operator: str
-    values: Sequence[object]
 
-    @classmethod
-    def of(cls, given: JsonObject) -> Self:
-        """Return a requirement as manifests write it."""
-        values = given.get("values")
-        return cls(str(given.get("key")), str(given.get("operator")), values if isinstance(values, list) else [])
+def _requirement(given: JsonObject) -> Requirement:
+    values = given.get("values")
+    return str(given.get("key")), str(given.get("operator")), values if isinstance(values, list) else []
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -84,11 +79,11 @@ class PodTemplate:
     def selections(self) -> Sequence[Sequence[Sequence[Requirement]]]:
         """What the pod requires of its node: each is terms, of which one holds if all its requirements do."""
         selected = mapping(self.spec.get("nodeSelector")).items()
-        found = [[[Requirement(str(key), "In", [value])]] for key, value in selected]
+        found: list[list[list[Requirement]]] = [[[(str(key), "In", [value])]] for key, value in selected]
         required = at(self.spec, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")
         if isinstance(required, list):
             terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in maps(required)]
-            found.append([list(map(Requirement.of, term)) for term in terms])
+            found.append([list(map(_requirement, term)) for term in terms])
         return found
 
     @cached_property

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpupools.fit.offers import Offer, offers
-from gpupools.fit.pod_judging import REASONS, Case, Context, judge
+from gpupools.fit.pod_judging import Case, Context, judge
 from gpupools.fit.requests import quantity, requests_of
-from gpupools.fit.workloads import Level, Manifests, PodTemplate, Verdict, Workload
+from gpupools.fit.workloads import REASONS, Level, Manifests, PodTemplate, Verdict, Workload
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.providers import clouds
