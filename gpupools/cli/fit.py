@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,9 @@ def _live(given: argparse.Namespace, plan: StackPlan) -> int:
     return 2 if is_missing else int(is_failed)
 
 
+_FORMS = ("*.json", "*.yaml", "*.yml")
+
+
 def _stacks(given: argparse.Namespace) -> Mapping[str, StackPlan]:
     """Return the plans by the name of their stack.
 
@@ -126,7 +130,9 @@ def _stacks(given: argparse.Namespace) -> Mapping[str, StackPlan]:
     """
     if wrong := list(_wrong_call(given)):
         raise Refusal(wrong, "failed")
-    if outside := links_out([*given.manifests, *given.stack, *(file for _, file in given.report)], given.within):
+    below = (file for path in given.manifests for form in _FORMS for file in path.rglob(form))
+    named = chain(given.manifests, given.stack, (file for _, file in given.report), below)
+    if outside := links_out(named, given.within):
         raise Refusal([Located(path, None, problem) for path, problem in outside])
     plans: dict[str, StackPlan] = {}
     rejected: list[Located] = []

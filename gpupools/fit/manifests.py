@@ -214,7 +214,9 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
             is_patch |= not row["optional"]
     if not (templates or unknown or is_patch or given.problems):
         given.tell((), "has no pod template", f"add {first['template']}")
-    if is_patch or (first["template"] not in ("", ".") and not all(map(_has_image, templates))):
+    # Without an image the API server takes a template only as a part of a patch.
+    has_images = (any(each.get("image") for each in maps(one.spec.get("containers"))) for one in templates)
+    if is_patch or (first["template"] not in ("", ".") and not all(has_images)):
         unknown = _PATCH
     queue, _, default = first["queue"].partition("=")
     return Workload(
@@ -233,11 +235,6 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
         unknown,
         tuple(given.unmet(first)),
     )
-
-
-def _has_image(template: PodTemplate) -> bool:
-    """Return whether a container has an image, without which the API server takes it only as a part of a patch."""
-    return any(each.get("image") for each in maps(template.spec.get("containers")))
 
 
 def _templates_in(value: Any, at: Path) -> Iterator[Path]:
