@@ -127,7 +127,10 @@ def _resources(case: Case) -> Iterator[Reason]:
         text = f"asks for a fraction of a GPU, and the pool offers {offered_units(pool)}"
         yield Reason("fraction", text, _units_patch(case))
     for name, amount in asked.amounts.items():
-        offered, text = offer.amounts.get(name), f"requests {shown_amount(name, amount)}"
+        offered = offer.amounts.get(name)
+        if offered is not None and amount <= offered.sure and not is_extended(name):
+            continue
+        text = f"requests {shown_amount(name, amount)}"
         if offered is None and name.startswith(ACCELERATOR_RESOURCES):
             yield Reason("other-resource", f"{text}, and the pool offers {offered_units(pool)}", _units_patch(case))
         elif offered is None and is_extended(name) and not offer.has_all_labels:

@@ -278,7 +278,8 @@ class Verdict:
     @cached_property
     def level(self) -> Level:
         """The strongest level of the reasons."""
-        return min((each.level for each in self.reasons), key=LEVELS.index, default=Level.FITS)
+        found = [each.level for each in self.reasons]
+        return next((level for level in LEVELS if level in found), Level.FITS)
 
     @property
     def patch(self) -> JsonDict:
