@@ -40,7 +40,7 @@ from gpupools.catalog.mig import profiles
 from gpupools.cli.main import COMMANDS, GROUPS, parser
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.taints import Taint
-from gpupools.fit.pod_judging import REASONS
+from gpupools.fit.workloads import REASONS
 from gpupools.plan.capability import Verdict
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditTables

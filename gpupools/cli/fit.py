@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,8 @@ def _exit_status(given: argparse.Namespace) -> int:
         if given.context is not None or not rejected:
             raise
         return _tell((), Manifests((), problems=rejected), given)
-    return _live(given, *stacks.values()) if given.context is not None else _files(given, stacks)
-
-
-def _files(given: argparse.Namespace, stacks: Mapping[str, StackPlan]) -> int:
-    """Print the answers for manifests; return 1 if one fails the run."""
+    if given.context is not None:
+        return _live(given, *stacks.values())
     read = read_manifests(given.manifests, given.namespace)
     return _tell(answers(read, stacks, given.cluster, clouds()), read, given)
 
@@ -121,6 +119,9 @@ def _live(given: argparse.Namespace, plan: StackPlan) -> int:
     return 2 if is_missing else int(is_failed)
 
 
+_FORMS = ("*.json", "*.yaml", "*.yml")
+
+
 def _stacks(given: argparse.Namespace) -> Mapping[str, StackPlan]:
     """Return the plans by the name of their stack.
 
@@ -129,7 +130,9 @@ def _stacks(given: argparse.Namespace) -> Mapping[str, StackPlan]:
     """
     if wrong := list(_wrong_call(given)):
         raise Refusal(wrong, "failed")
-    if outside := links_out([*given.manifests, *given.stack, *(file for _, file in given.report)], given.within):
+    below = (file for path in given.manifests for form in _FORMS for file in path.rglob(form))
+    named = chain(given.manifests, given.stack, (file for _, file in given.report), below)
+    if outside := links_out(named, given.within):
         raise Refusal([Located(path, None, problem) for path, problem in outside])
     plans: dict[str, StackPlan] = {}
     rejected: list[Located] = []

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import yaml
 
-from gpupools.audit.sarif import sarif_log, sarif_result, short_hash
 from gpupools.common.errors import amount_of, enumeration
 from gpupools.common.json_types import JsonDict
 from gpupools.fit.counting import Costs, needs
@@ -156,6 +155,8 @@ def comment(found: Sequence[Answer], manifests: Manifests) -> str:
 
 def sarif(found: Sequence[Answer], manifests: Manifests, fail_on: str) -> JsonDict:
     """Return problems and the answers that no pool takes as SARIF 2.1.0, in the form of GitHub's code scanning."""
+    from gpupools.audit.sarif import sarif_log, sarif_result, short_hash  # slow to import, and most runs write none
+
     keys = list(REASONS)
 
     def result(key: str, level: str, file: Path, line: int | None, name: str, text: str) -> JsonDict:

@@ -9,8 +9,7 @@ from gpupools.common.numbers import quantity
 from gpupools.fit.offers import Offer
 from gpupools.fit.pod_judging import Case, Context
 from gpupools.fit.requests import Amounts
-from gpupools.fit.workloads import Left, Level, PodTemplate, Reason, Workload
-from gpupools.fit.workloads import Need as Need
+from gpupools.fit.workloads import Left, Level, Need, PodTemplate, Reason, Workload
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.hami import HAMI, PODS_PER_GPU

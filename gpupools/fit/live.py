@@ -11,7 +11,7 @@ from gpupools.common.numbers import quantity
 from gpupools.common.taints import HARD_EFFECTS
 from gpupools.fit.offers import Amount, Offer
 from gpupools.fit.requests import Amounts, requests_of
-from gpupools.fit.workloads import Manifests
+from gpupools.fit.workloads import CLAIMED, Manifests
 from gpupools.plan.cloud import Cloud
 from gpupools.readback.inputs import at
 from gpupools.ready.live_cluster import ClusterApi, read_snapshot
@@ -26,10 +26,6 @@ READS = (
     Read("resourceclaimtemplates", "resource.k8s.io/v1", "what pods claim"),
 )
 """What is read in addition to `ready`'s; the ClusterRole in docs/reference/permissions is generated from it."""
-_CLAIMS = (
-    ("resourceclaims", "ResourceClaim", "spec.devices"),
-    ("resourceclaimtemplates", "ResourceClaimTemplate", "spec.spec.devices"),
-)
 
 
 class Live(NamedTuple):
@@ -51,25 +47,22 @@ def read_live(api: ClusterApi, cluster: Cluster, cloud: Cloud, pod: str = "") ->
         PermissionError: Nodes or the pods may not be read.
         Unreachable: The API does not answer as one.
     """
-    with api.look():
-        return _read(api, read_snapshot(api, cluster, cloud, READS), pod)
-
-
-def _read(api: ClusterApi, snapshot: Snapshot, pod: str) -> Live:
     space, _, name = pod.partition("/")
     path = f"/api/v1/namespaces/{quote(space, safe='')}/pods" if pod else "/api/v1/pods"
-    asked = list(api.items(path, "", fieldSelector=f"metadata.name={name}" if pod else "status.phase=Pending"))
     bound = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-    others = () if "pods" in snapshot.unseen else api.items("/api/v1/pods", "", keeps=False, fieldSelector=bound)
-    return Live(snapshot, asked, held_on(snapshot, others), manifests_of(snapshot))
+    with api.look():
+        snapshot = read_snapshot(api, cluster, cloud, READS)
+        asked = list(api.items(path, "", fieldSelector=f"metadata.name={name}" if pod else "status.phase=Pending"))
+        others = () if "pods" in snapshot.unseen else api.items("/api/v1/pods", "", keeps=False, fieldSelector=bound)
+        return Live(snapshot, asked, held_on(snapshot, others), manifests_of(snapshot))
 
 
 def manifests_of(snapshot: Snapshot) -> Manifests:
     """Return claims and labels of namespaces as the judges know them."""
     claims = {
         (kind, each["metadata"].get("namespace", ""), each["metadata"]["name"]): at(each, devices) or {}
-        for plural, kind, devices in _CLAIMS
-        for each in snapshot.of(plural)
+        for kind, devices in CLAIMED.items()
+        for each in snapshot.of(f"{kind.lower()}s")
     }
     spaces = (each["metadata"] for each in snapshot.of("namespaces"))
     return Manifests((), claims, {each["name"]: each.get("labels", {}) for each in spaces})
@@ -113,14 +106,11 @@ def node_offers(node: JsonObject, pool: Offer, live: Live) -> NodeOffers:
             in_use = int(held.get(driver, 0))
             devices[key], left_devices[key] = len(found) - len(tainted) - in_use, count - in_use
     planned = pool._replace(where=name, labels={**labels, **pool.promise.labels}, has_all_labels=True)
-    planned = planned._replace(amounts=_left(promised, held), pods=_pods(has, held), devices=left_devices)
+    pods = int(has["pods"] - held.get("pods", 0)) if "pods" in has else None
+    planned = planned._replace(amounts=_left(promised, held), pods=pods, devices=left_devices)
     taints = tuple(each for each in taints_of(node) if each.effect in HARD_EFFECTS)
     now = planned._replace(labels=labels, taints=taints, amounts=_left(has, held), devices=devices)
     return NodeOffers(now, planned, planned._replace(amounts=_left(promised, {}), pods=None, devices=pool.devices))
-
-
-def _pods(has: Amounts, held: Amounts) -> int | None:
-    return int(has["pods"] - held.get("pods", 0)) if "pods" in has else None
 
 
 def _left(amounts: Amounts, held: Amounts) -> dict[str, Amount]:

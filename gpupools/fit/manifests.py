@@ -14,7 +14,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -26,8 +27,8 @@ from gpupools.common.input_files import files_of
 from gpupools.common.json_types import JsonObject, mapping
 from gpupools.common.numbers import whole_number
 from gpupools.common.structured_text import NotStructured, read_text
-from gpupools.fit.workloads import Manifests, PodTemplate, Workload, maps
-from gpupools.readback.inputs import string_map
+from gpupools.fit.workloads import CLAIMED, Manifests, PodTemplate, Workload, maps
+from gpupools.readback.inputs import at, string_map
 from gpupools.stackfile.check import Located
 
 _NO_PODS = ("k8s.io", "karpenter.sh", "scheduling.volcano.sh", "scheduling.run.ai")
@@ -36,7 +37,8 @@ _MOST = 2**31 - 1
 """Kubernetes counts in 32 bits."""
 _RENDER = "check what it renders: helm template CHART > FILE"
 _FILL = "fill in the variables first: envsubst < TEMPLATE > FILE"
-_PATCH = "that may be a patch, as no image is named (check what it is for: kubectl kustomize FOLDER > FILE)"
+_RENDER_PATCH = "check what it is a patch for: kubectl kustomize FOLDER > FILE"
+_PATCH = f"that may be a patch, as no image is named ({_RENDER_PATCH})"
 _GANGS = ("alone", "kueue", "kai", "volcano")
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
@@ -54,13 +56,10 @@ _PARTS: Mapping[type, Sequence[str]] = {
 Row = Mapping[str, str]
 
 
-@cache
-def _kinds() -> Mapping[tuple[str, str], Sequence[Row]]:
-    """Return the rows of each kind and group, in their order."""
-    found = defaultdict[tuple[str, str], list[Row]](list)
-    for row in data_rows("workload_kinds.csv"):
-        found[row["kind"], row["group"]].append(row)
-    return dict(found)
+_KINDS: Mapping[tuple[str, str], Sequence[Row]] = {
+    key: list(rows) for key, rows in groupby(data_rows("workload_kinds.csv"), itemgetter("kind", "group"))
+}
+"""The rows of each kind and group, which are one below the other."""
 
 
 def _keys(path: str) -> Path:
@@ -190,9 +189,9 @@ class _Object:
 def _workload(given: _Object, namespace: str) -> Workload | None:
     """Return the workload that an object is; None where it makes no pods in a way that is known."""
     item, kind = given.found.inputs, given.found.inputs["kind"]
-    rows = _kinds().get((kind, item["apiVersion"].rpartition("/")[0]), ())
+    rows = _KINDS.get((kind, item["apiVersion"].rpartition("/")[0]), ())
     first = rows[0] if rows else defaultdict[str, str](str)
-    templates = [given.pod(at, dotted(at[:-1]), 1, first) for at in (() if rows else _templates_in(item, ()))]
+    templates = [given.pod(path, dotted(path[:-1]), 1, first) for path in (() if rows else _templates_in(item, ()))]
     if not rows and not templates:
         return None
     name = given.value(("metadata", "name"), str) or given.value(("metadata", "generateName"), str)
@@ -200,14 +199,14 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
         given.tell(("metadata",), "has no name", "add metadata.name")
     pods: dict[str, int] = {}
     together, least, unknown, is_patch = 0, 0, "", False
-    for row, (role, base, at) in ((each, place) for each in rows for place in given.places(each)):
-        if row["template"] and given.value(at, object) is not None:
+    for row, (role, base, path) in ((each, place) for each in rows for place in given.places(each)):
+        if row["template"] and given.value(path, object) is not None:
             count = given.count(row["count"], base)
             count = count and max(0, count - pods.get(row["less"], 0))
             pods[role] = count or 0
             is_of_gang = any(row[column] for column in _GANGS)
             own = min(pods[role], (given.count(row["least"], base) or 0) if row["least"] else pods[role]) * is_of_gang
-            templates.append(given.pod(at, role, count, row, own))
+            templates.append(given.pod(path, role, count, row, own))
             together, least = together + pods[role] * is_of_gang, least + own
         elif row["unknown"]:
             unknown = row["unknown"]
@@ -215,7 +214,9 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
             is_patch |= not row["optional"]
     if not (templates or unknown or is_patch or given.problems):
         given.tell((), "has no pod template", f"add {first['template']}")
-    if is_patch or (first["template"] not in ("", ".") and not all(map(_has_image, templates))):
+    # Without an image the API server takes a template only as a part of a patch.
+    has_images = (any(each.get("image") for each in maps(one.spec.get("containers"))) for one in templates)
+    if is_patch or (first["template"] not in ("", ".") and not all(has_images)):
         unknown = _PATCH
     queue, _, default = first["queue"].partition("=")
     return Workload(
@@ -236,11 +237,6 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     )
 
 
-def _has_image(template: PodTemplate) -> bool:
-    """Return whether a container has an image, without which the API server takes it only as a part of a patch."""
-    return any(each.get("image") for each in maps(template.spec.get("containers")))
-
-
 def _templates_in(value: Any, at: Path) -> Iterator[Path]:
     """Yield the paths of the pod templates inside a value."""
     if isinstance(value, dict) and isinstance(mapping(value.get("spec")).get("containers"), list):
@@ -257,15 +253,16 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
         paths: YAML and JSON files of Kubernetes objects, and folders; files of a folder that have none are skipped.
         namespace: Namespace of the objects that name none.
 
-    A file or an object with a problem is left out; several files may have objects of one name, as overlays do.
+    A file or an object with a problem is left out; several files may have objects of one name, as overlays do. Files
+    that have nothing but patches are a problem if they are named, and not if they are in a folder.
     """
     problems, workloads = dict[Located, None](), dict[tuple[str, ...], Workload]()
     claims, namespaces = dict[tuple[str, str, str], JsonObject](), dict[str, Mapping[str, str]]()
-    webhooks, not_read = list[str](), Counter[str]()
-    for file, found in _resources(paths, problems):
+    webhooks, not_read, patches = list[str](), Counter[str](), dict[Located, None]()
+    for file, found in _resources(paths, problems, not_read):
         item, given = found.inputs, _Object(found, file)
         kind, group = item["kind"], item["apiVersion"].rpartition("/")[0]
-        metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
+        metadata = mapping(item.get("metadata"))
         name, own = str(metadata.get("name")), str(metadata.get("namespace") or namespace)
         workload = _workload(given, namespace)
         problems |= given.problems
@@ -273,36 +270,38 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
             continue
         if workload is not None and workload.unknown == _PATCH:
             not_read[f"{kind} {_PATCH}"] += 1
+            if FilePath(file) in paths:
+                given.tell((), "names no image, so nothing is judged", f"add the image, or {_RENDER_PATCH}")
+                patches |= given.problems
         elif workload is not None:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
                 problems[Located(FilePath(file), workload.line, Problem((), what, "keep one"))] = None
-        elif kind in ("ResourceClaim", "ResourceClaimTemplate"):
-            inner = mapping(spec.get("spec")) if kind == "ResourceClaimTemplate" else spec
-            claims[kind, own, name] = mapping(inner.get("devices"))
+        elif kind in CLAIMED:
+            claims[kind, own, name] = mapping(at(item, CLAIMED[kind]))
         elif (kind, group) == ("Namespace", ""):
             namespaces[name] = string_map(metadata.get("labels"))
         elif kind == "MutatingWebhookConfiguration":
             webhooks += [name] if _changes_pods(item) else []
         elif "." in group and not group.endswith(_NO_PODS):
             not_read[f"{kind}.{group}"] += 1
+    problems = problems if workloads or problems else patches
     return Manifests(tuple(workloads.values()), claims, namespaces, tuple(webhooks), not_read, tuple(problems))
 
 
 def _changes_pods(item: JsonObject) -> bool:
     """Return whether a MutatingWebhookConfiguration has a rule for new pods."""
-    rules = [mapping(rule) for hook in _list(item.get("webhooks")) for rule in _list(mapping(hook).get("rules"))]
+    rules = [rule for hook in maps(item.get("webhooks")) for rule in maps(hook.get("rules"))]
     wanted = (("apiGroups", {"", "*"}), ("resources", {"pods", "*", "*/*"}), ("operations", {"CREATE", "*"}))
-    return any(all(words & set(map(str, _list(rule.get(key)))) for key, words in wanted) for rule in rules)
+    lists = [[(rule.get(key), words) for key, words in wanted] for rule in rules]
+    return any(all(isinstance(found, list) and words & set(map(str, found)) for found, words in each) for each in lists)
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _resources(paths: Sequence[FilePath], problems: dict[Located, None]) -> Iterator[tuple[str, Resource]]:
-    """Yield the objects of files with the name of their file, and keep what is wrong with a file."""
+def _resources(
+    paths: Sequence[FilePath], problems: dict[Located, None], not_read: Counter[str]
+) -> Iterator[tuple[str, Resource]]:
+    """Yield the objects of files with the name of their file, and keep what is wrong with a file or not read."""
     listed = [(path, *files_of(path)) for path in dict.fromkeys(paths)]
     for file, is_searched in ((file, is_searched) for path, files, is_searched in listed for file in files):
         try:
@@ -318,6 +317,7 @@ def _resources(paths: Sequence[FilePath], problems: dict[Located, None]) -> Iter
         except Rejected as rejected:
             is_template = any("helm" in each.fix for each in rejected.problems)
             if is_searched and isinstance(rejected, NotStructured) and not is_template:
+                not_read[f"file that is neither JSON nor YAML: {file}"] += 1
                 continue
             for each in rejected.problems:
                 what = f"{each.key}: {each.what}" if each.path else each.what

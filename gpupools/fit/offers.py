@@ -60,6 +60,8 @@ class Offer(NamedTuple):
     """Pods of the node; None if not known."""
     zones: tuple[str, ...] = ()
     """Zones in which a new node may be; empty if not known."""
+    pod: JsonObject = MappingProxyType({})
+    """The part of a pod's spec that puts it on the pool, as the plan exports it."""
     single_unit: frozenset[str] = frozenset()
     """Resources of which a container gets one unit only, since a second may be of the same GPU.
 
@@ -93,27 +95,23 @@ class Offer(NamedTuple):
 def offers(plan: StackPlan) -> tuple[Offer, ...]:
     """Return what a new node of each pool of a plan offers."""
     made: list[Offer] = []
-    promised, objects = promises(plan), {runtime.cluster: runtime.objects for runtime in plan.runtimes}
-    flavors = {
-        (runtime.cluster, each["metadata"]["name"]): each["spec"].get("tolerations", ())
-        for runtime in plan.runtimes
-        for each in runtime.team_objects
-        if each["kind"] == "ResourceFlavor"
-    }
-    for key in dict.fromkeys(each.pool.cluster for each in promised):
+    promised = promises(plan)
+    for runtime in plan.runtimes:
+        key, objects, teams = runtime.cluster, runtime.objects, runtime.team_objects
         own = [each for each in promised if each.pool.cluster == key]
+        flavors = {each["metadata"]["name"]: each["spec"] for each in teams if each["kind"] == "ResourceFlavor"}
         schedulers = {name for each in own for name in (each.pool.scheduler_name, each.pool.pod().get("schedulerName"))}
-        classes = {each.manifest["metadata"]["name"] for each in objects[key] if each.kind == "RuntimeClass"}
+        classes = {each.manifest["metadata"]["name"] for each in objects if each.kind == "RuntimeClass"}
         classes |= {each.runtime_class for each in own}
         marks = {each.pool.trust.mark(each.pool.name) for each in own if each.pool.trust is not None}
-        specs = {each.name: each.manifest.get("spec", {}) for each in objects[key]}
+        specs = {each.name: each.manifest.get("spec", {}) for each in objects}
         policies = {mark: specs[f"trust/{mark}"] for mark in sorted(filter(None, marks)) if f"trust/{mark}" in specs}
         of_cluster: JsonDict = {"schedulers": frozenset({"default-scheduler", *filter(None, schedulers)})}
         of_cluster |= {"runtime_classes": frozenset(filter(None, classes)), "trust_policies": policies}
         region = plan.stack.clusters[key].region_name()
         for promise in own:
-            of_pool = {**of_cluster, "flavor_tolerations": flavors.get((key, promise.pool.name), ())}
-            made.append(_offer(promise, region)._replace(**of_pool))
+            tolerations = flavors.get(promise.pool.name, {}).get("tolerations", ())
+            made.append(_offer(promise, region)._replace(**of_cluster, flavor_tolerations=tolerations))
     return tuple(made)
 
 
@@ -145,6 +143,7 @@ def _offer(promise: Promise, region: str) -> Offer:
         devices=devices,
         pods=pool.provider_plan.pods_per_node(),
         zones=tuple(zones),
+        pod=pool.pod(),
         single_unit=frozenset(name for name, count in pool.node_resources.items() if plain.get(name) != count),
     )
 

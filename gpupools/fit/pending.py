@@ -6,6 +6,7 @@ What is wrong with nodes and pools is `ready`'s to say: its findings are the one
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from shlex import quote
 from typing import NamedTuple
 
@@ -171,10 +172,12 @@ class _Pod:
     def answer(self) -> Answer:
         scheduler, has = self.spec.get("schedulerName"), {name for offer, *_ in self.pools for name in offer.schedulers}
         gates = [each["name"] for each in self.spec.get("schedulingGates") or ()]
+        of_kueue = ", ".join(each for each in gates if each.startswith(KUEUE))
+        says_quota = scheduler in _WORKLOADS and "quota" in self.refused
         ended = ": ".join(filter(None, map(self.status.get, ("phase", "reason", "message"))))
         anywhere = {
             "placed": self.spec.get("nodeName", "") if self.status.get("phase") == "Pending" else ended,
-            "of-teams": self._by_teams(gates, scheduler),
+            "of-teams": of_kueue or (self.refused if says_quota else ""),
             "gates": ", ".join(gates),
             "no-scheduler": scheduler if scheduler not in has and not self.refused else "",
             "unbound-volume": self.refused if _VOLUMES.search(self.refused) else "",
@@ -200,12 +203,6 @@ class _Pod:
             never += [self._says(each.key, f"the pod {each.text}", offer.where, "pod") for each in unfit[:1]]
         return never[0] if never and len(never) == len(fitting) else None
 
-    def _by_teams(self, gates: Sequence[str], scheduler: str | None) -> str:
-        """Return why the scheduler of teams keeps the pod back: Kueue by a gate, the others by their queues."""
-        if found := ", ".join(each for each in gates if each.startswith(KUEUE)):
-            return found
-        return self.refused if scheduler in _WORKLOADS and "quota" in self.refused else ""
-
     def _says(self, key: str, text: str, where: str = "", disagrees: str = "") -> Answer:
         """Return a reason of the table with its title, and the next command of its row or by what disagrees."""
         row, (space, name) = REASONS[key], map(quote, self.name.split("/"))
@@ -225,9 +222,7 @@ class _Pod:
     def _in_pool(self, pool: _Pool) -> tuple[int, Answer]:
         """Return what stops the pod at a pool, with a rank: the lowest can be acted on first."""
         (offer, status, nodes), where, plan = pool, pool[0].where, self._judged(pool[0])
-        real, empty = (
-            [self._judged(each) for each in found] for found in ([n.now for n in nodes], [n.empty for n in nodes])
-        )
+        real, empty = [self._judged(each.now) for each in nodes], [self._judged(each.empty) for each in nodes]
         # Nodes that are there show what the plan does not know: what the cloud reserves, and labels.
         best = min(empty or [plan], key=lambda each: (-LEVELS.index(each.level), len(each.reasons)))
         if best.level is Level.UNFIT and plan.reasons and plan.reasons[0].key == "unknown-label":
@@ -271,11 +266,8 @@ class _Pod:
         key = "other-max" if _AT_MAX.fullmatch(self.autoscaler.get("message", "")) else key
         if self.autoscaler.get("reason") == _TRIGGERED and (not started or is_recent(started, self.snapshot, BOOT)):
             key = "scaling-up"
-        causes = (
-            _LAUNCH
-            if key in ("other-max", "scaling-up", "not-looked-at")
-            else (*_LAUNCH, "no-autoscaler", "no-scale-up")
-        )
+        is_open = key in ("other-max", "scaling-up", "not-looked-at")
+        causes = _LAUNCH if is_open else (*_LAUNCH, "no-autoscaler", "no-scale-up")
         # A node without the label of its pool waits for nothing.
         causes = ("label-or-taint", *causes) if status.nodes < offer.pool.min_nodes else causes
         found = [each for each in (*self.given.find(seen), *status.findings) if each.cause.key in causes]
@@ -293,8 +285,8 @@ class _Pod:
                 reasons = "; ".join(each.text for each in verdict.reasons if each.level is verdict.level)
                 how = "takes it" if verdict.level is Level.FITS else f"{verdict.level.value}: {reasons}"
                 resource, count = next(iter(offer.pool.node_resources.items()), ("", 0))
-                amounts = [each.now.amounts[resource].sure for each in nodes if resource in each.now.amounts]
-                left = sum(amount for amount in amounts if amount > 0)
+                amounts = [each.now.amounts.get(resource) for each in nodes]
+                left = sum(max(each.sure, Decimal(0)) for each in amounts if each)
                 is_unknown = not resource or "pods" in self.snapshot.unseen
                 free = "" if is_unknown else f", {left:g} of {count * len(nodes)} {resource} free"
                 yield f"{offer.where} {how}; {len(nodes)} of {offer.pool.max_nodes} nodes run{free}"

@@ -14,8 +14,7 @@ from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.common.taints import Effect, Taint
 from gpupools.fit.offers import ZONE_LABEL, Offer, offered_units
 from gpupools.fit.requests import is_extended, shown_amount
-from gpupools.fit.workloads import REASONS as REASONS
-from gpupools.fit.workloads import Level, Manifests, PodTemplate, Reason, Verdict, Workload, maps
+from gpupools.fit.workloads import Level, Manifests, PodTemplate, Reason, Requirement, Verdict, Workload, maps
 from gpupools.plan.fabric import CHANNEL_CLASS, channel_name
 from gpupools.plan.hami import HAMI, HAMI_SCHEDULER
 from gpupools.plan.node_labels import TRUST_LABEL
@@ -83,9 +82,8 @@ class Case:
                     reasons.append(Reason("claim", text))
                     continue
                 if known[0].get("selectors") or (devices or {}).get("constraints"):
-                    reasons.append(
-                        Reason("claim-selector", f"{kind} {name} selects devices by expression or constraint")
-                    )
+                    text = f"{kind} {name} selects devices by expression or constraint"
+                    reasons.append(Reason("claim-selector", text))
                 device_class, count = known[0]["deviceClassName"], known[0].get("count")
                 if known[0].get("allocationMode") == "All":
                     count = self.offer.devices[device_class]
@@ -111,13 +109,11 @@ def judge(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
 
 
 def _taints(case: Case) -> Iterator[Reason]:
-    # What ExtendedResourceToleration adds: EKS, AKS and GKE have it (docs/reference/stack-file.md).
-    names = filter(is_extended, case.template.asked.amounts)
-    added: list[JsonObject] = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names]
+    tolerations = case.template.added_tolerations
     if any(case.workload.namespace in team.namespaces for team in case.context.plan.stack.teams.values()):
-        added += case.offer.flavor_tolerations
-    for taint in untolerated([*case.template.tolerations, *added], case.offer.taints):
-        fix = [toleration for toleration in case.pool.pod()["tolerations"] if tolerates([toleration], taint)]
+        tolerations = [*tolerations, *case.offer.flavor_tolerations]
+    for taint in untolerated(tolerations, case.offer.taints):
+        fix = [toleration for toleration in case.offer.pod["tolerations"] if tolerates([toleration], taint)]
         trust, space = case.pool.trust if taint.key == TRUST_LABEL else None, case.workload.namespace
         text = f"does not tolerate the taint {taint}"
         if trust is not None and space not in (trust.namespaces or ()) and _is_inside(case, trust.team) is False:
@@ -131,7 +127,10 @@ def _resources(case: Case) -> Iterator[Reason]:
         text = f"asks for a fraction of a GPU, and the pool offers {offered_units(pool)}"
         yield Reason("fraction", text, _units_patch(case))
     for name, amount in asked.amounts.items():
-        offered, text = offer.amounts.get(name), f"requests {shown_amount(name, amount)}"
+        offered = offer.amounts.get(name)
+        if offered is not None and amount <= offered.sure and not is_extended(name):
+            continue
+        text = f"requests {shown_amount(name, amount)}"
         if offered is None and name.startswith(ACCELERATOR_RESOURCES):
             yield Reason("other-resource", f"{text}, and the pool offers {offered_units(pool)}", _units_patch(case))
         elif offered is None and is_extended(name) and not offer.has_all_labels:
@@ -149,7 +148,8 @@ def _resources(case: Case) -> Iterator[Reason]:
             yield Reason("too-many-units", text)
         if name in offer.single_unit and asked.most_units[name] > 1:
             text = f"requests {asked.most_units[name]:f} shares of {name}, and the device plugin gives a container one"
-            yield Reason("several-shares", text, _changed(case, (name,), {"resources": {"limits": {name: 1}}}))
+            unit = {"containers": [{"resources": {"limits": {name: 1}}}]}
+            yield Reason("several-shares", text, _patch(case, unit, instead_of=(name,)))
     if offer.pods is not None and offer.pods < 1:
         yield Reason("pods", "the node has its maximum of pods")
 
@@ -160,73 +160,48 @@ def _units_patch(case: Case) -> JsonDict:
     model = case.pool.pod(gpu_only=not is_fractional)
     # The API server tolerates only a taint whose key is the requested resource.
     model["tolerations"] = [each for each in model["tolerations"] if each["key"] != TRUST_LABEL]
-    keys = ("tolerations", "schedulerName", "runtimeClassName", "resourceClaims", "volumes")
-    kept = {key: model[key] for key in keys if key in model}
     fraction = FRACTION_ANNOTATIONS[0]
     annotations = {key: None for key in case.template.annotations if key.startswith(FRACTION_ANNOTATIONS)}
     annotations = {fraction: case.template.annotations.get(fraction, "0.5")} if is_fractional else annotations
+    keys = ("tolerations", "schedulerName", "runtimeClassName", "resourceClaims", "volumes")
     return {
         **({"metadata": {"annotations": annotations}} if annotations else {}),
-        **kept,
-        **_changed(case, ACCELERATOR_RESOURCES, model["containers"][0]),
+        **_patch(case, model, *keys, instead_of=ACCELERATOR_RESOURCES),
     }
 
 
-def _changed(case: Case, resources: tuple[str, ...], unit: JsonObject) -> JsonDict:
-    """Return containers that ask for resources with one of these beginnings, with what one unit needs instead.
+def _patch(case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...] = ()) -> JsonDict:
+    """Return some keys of a pod, and what its first container has for the one that asks for GPUs.
 
-    Lines to remove are None, as in a strategic merge patch. Where a node has fewer units than containers ask, the
-    last ones get none.
+    Other containers that ask for resources with one of the beginnings `instead_of` get it instead of these. Lines to
+    remove are None, as in a strategic merge patch. Where a node has fewer units than containers ask, the last ones
+    get none.
     """
-    patch, left = dict[str, list[JsonDict]](), case.pool.units
-    named = case.template.gpu_container
+    patch = {key: model[key] for key in keys if key in model}
+    left = case.pool.instance.devices if case.pool.software == HAMI else case.pool.units
     for key in ("containers", "initContainers"):
         for container in maps(case.template.spec.get(key)):
-            given = mapping(container.get("resources"))
-            old: JsonDict = {
-                part: {name: None for name in mapping(given.get(part)) if str(name).startswith(resources)}
-                for part in ("limits", "requests")
-            }
-            asks = any(old.values()) or (key == "containers" and container.get("name", "main") == named)
-            if asks:
-                changed = {part: lines for part, lines in old.items() if lines}
-                new = unit if left else {}
+            given, name = mapping(container.get("resources")), container.get("name", "main")
+            changed: JsonDict = {}
+            for part in ("limits", "requests"):
+                if old := [name for name in mapping(given.get(part)) if str(name).startswith(instead_of)]:
+                    changed[part] = dict.fromkeys(old)
+            if changed or (key == "containers" and name == case.template.gpu_container):
+                new = model["containers"][0] if left else {}
                 left -= bool(left)
                 for part, lines in mapping(new.get("resources")).items():
                     changed[part] = {**changed.get(part, {}), **lines} if isinstance(lines, Mapping) else lines
                 own = {"resources": changed} if changed else {}
-                patch.setdefault(key, []).append({**new, **own, "name": container.get("name", "main")})
+                patch.setdefault(key, []).append({**new, **own, "name": name})
     return patch
 
 
-def _patch(case: Case, model: JsonObject, container: JsonObject, *keys: str) -> JsonDict:
-    """Return some keys of a pod, and what its first container has for the one that asks for GPUs."""
-    kept = {key: model[key] for key in keys if key in model}
-    return {**kept, "containers": [{**container, "name": case.template.gpu_container}]}
-
-
-_Requirement = tuple[str, str, Sequence[object]]
-"""Key, operator and values."""
-
-
 def _selection(case: Case) -> Iterator[Reason]:
-    offer = case.offer
-    for key, value in mapping(case.template.spec.get("nodeSelector")).items():
-        yield from _unmet([[(str(key), "In", [value])]], offer)
-    required = at(
-        case.template.spec, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    )
-    if isinstance(required, list):
-        terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in maps(required)]
-        yield from _unmet([list(map(_requirement, term)) for term in terms], offer)
+    for terms in case.template.selections:
+        yield from _unmet(terms, case.offer)
 
 
-def _requirement(given: JsonObject) -> _Requirement:
-    values = given.get("values")
-    return str(given.get("key")), str(given.get("operator")), values if isinstance(values, list) else []
-
-
-def _unmet(terms: Sequence[Sequence[_Requirement]], offer: Offer) -> Iterator[Reason]:
+def _unmet(terms: Sequence[Sequence[Requirement]], offer: Offer) -> Iterator[Reason]:
     """Yield why a node meets all requirements of no term."""
     answers = [[(each, _meets(*each, offer)) for each in term] for term in terms if term]
     if any(all(is_met is True for _, is_met in term) for term in answers):
@@ -277,16 +252,16 @@ def _templates(pool: PoolPlan) -> JsonDict:
 
 def _runtime(case: Case) -> Iterator[Reason]:
     named, needed, mount = case.template.spec.get("runtimeClassName"), case.pool.runtime_class, case.pool.driver_mount
-    if isinstance(named, str) and named and named not in case.offer.runtime_classes:
+    if named and named not in case.offer.runtime_classes:
         yield Reason("unknown-class", f"names the RuntimeClass {named}, which nothing in the plan makes")
     elif case.template.asks_for_devices and needed is not None and named != needed:
         text = f"does not name the RuntimeClass {needed}, without which its containers see no GPU"
         yield Reason("runtime-class", text, {"runtimeClassName": needed})
     paths = [at(each, "hostPath.path") for each in maps(case.template.spec.get("volumes"))]
     if case.template.asks_for_devices and mount is not None and mount.host not in paths:
-        model = case.pool.pod()
+        model = case.offer.pod
         mounts = {key: model["containers"][0][key] for key in ("name", "env", "volumeMounts")}
-        patch = _patch(case, model, mounts, "volumes")
+        patch = _patch(case, {**model, "containers": [mounts]}, "volumes")
         yield Reason("driver-mount", f"does not mount the driver from {mount.host}", patch)
 
 
@@ -299,7 +274,7 @@ def _fabric(case: Case) -> Iterator[Reason]:
     has_all = any(has.get(name, 0) >= count for name, count in case.pool.countable.items())
     if has_all and not {fabric.resource, fabric.device_class} & has.keys():
         text = "has all GPUs of a node without its RDMA interfaces, so jobs on several nodes use the slower network"
-        yield Reason("no-fabric", text, _patch(case, node_pod, node_pod["containers"][0], "resourceClaims"))
+        yield Reason("no-fabric", text, _patch(case, node_pod, "resourceClaims"))
 
 
 def _trust(case: Case) -> Iterator[Reason]:
@@ -312,11 +287,13 @@ def _trust(case: Case) -> Iterator[Reason]:
     for mark in dict.fromkeys([*case.offer.trust_policies, *filter(None, [own])]):
         policy, taint = case.offer.trust_policies.get(mark), Taint(TRUST_LABEL, mark, Effect.NO_SCHEDULE)
         spaces, team = (trust.namespaces or (), trust.team) if trust is not None else ((), None)
+        if not tolerates(tolerations, taint):
+            continue
         if policy is not None:
             named, *labelled = policy["matchConstraints"]["namespaceSelector"]["matchExpressions"]
             spaces, team = named["values"], labelled[0]["values"][0] if labelled else None
         by_name = [each for each in tolerations if each.get("key")]
-        if space in spaces or not tolerates(tolerations, taint):
+        if space in spaces:
             continue
         if policy is not None and not tolerates(by_name, taint) and not case.template.asks_for_gpus:
             text = "tolerates every taint, and an admission policy rejects it unless it can reach no GPU"
@@ -358,11 +335,8 @@ def _schedulers(case: Case) -> Iterator[Reason]:
 
 def _undecided(case: Case) -> Iterator[Reason]:
     """Yield what decides about the pod beside the node."""
-    spec, spread = case.template.spec, maps(case.template.spec.get("topologySpreadConstraints"))
-    affinities = ("podAffinity", "podAntiAffinity")
-    words = [each for each in affinities if at(spec, f"affinity.{each}.requiredDuringSchedulingIgnoredDuringExecution")]
-    words += ["a topology spread"] * any(each.get("whenUnsatisfiable") != "ScheduleAnyway" for each in spread)
-    yield from (Reason("other-pods", f"requires {each}: where other pods run decides") for each in words)
+    spec, needs = case.template.spec, case.template.needs_other_pods
+    yield from (Reason("other-pods", f"requires {each}: where other pods run decides") for each in needs)
     for volume in maps(spec.get("volumes")):
         if {"persistentVolumeClaim", "ephemeral"} & volume.keys():
             text = f"mounts the volume claim of {shown(volume.get('name'))}, whose volume may be bound to a zone"

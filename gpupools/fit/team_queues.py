@@ -39,10 +39,6 @@ class Sharing(NamedTuple):
     owners: Mapping[str, Sequence[str]]
     """Queue to the namespaces to which the admission policy `team-queues` leaves it."""
 
-    def is_shared(self, pool: str) -> bool:
-        """Return whether a team has a share of a pool, as queues name it."""
-        return any((pool, resource) in own for own in self.shares.shares.values() for _, resource in own)
-
 
 def sharing_of(plan: StackPlan) -> Mapping[str, Sharing]:
     """Return how teams share the pools, by the key of the cluster; without clusters on which no team has a share."""
@@ -296,7 +292,7 @@ def _owner_labels(case: _Case) -> JsonObject:
 
 
 def _bypassing(case: _Case, text: str, patch: JsonObject | None = None) -> Iterator[Reason]:
-    if case.sharing.is_shared(case.queued):
+    if case.queued in {pool for own in case.sharing.shares.shares.values() for pool, _ in own}:
         hint = "" if case.sharing.labels else "; runtime.trust_policy: true rejects other namespaces"
         text = f"{text}, so no queue counts it against the shares of teams{hint}"
         yield Reason("bypass", text, patch if patch and case.shares else {})

@@ -14,12 +14,25 @@ from gpupools.fit.requests import Requests, is_extended, requests_of
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
 from gpupools.plan.prices import PoolPrice, total
 from gpupools.plan.quotas import QuotaNeed
+from gpupools.readback.inputs import at
 from gpupools.stackfile.check import Located
 
 
 def maps(found: object) -> Sequence[JsonObject]:
     """Return the maps of a list; empty for anything else."""
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else ()
+
+
+Requirement = tuple[str, str, Sequence[object]]
+"""What a label of a node has to be: key, operator and values."""
+
+
+def _requirement(given: JsonObject) -> Requirement:
+    values = given.get("values")
+    return str(given.get("key")), str(given.get("operator")), values if isinstance(values, list) else []
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +61,40 @@ class PodTemplate:
         """Tolerations of the pods."""
         return maps(self.spec.get("tolerations"))
 
-    @property
+    @cached_property
+    def added_tolerations(self) -> Sequence[JsonObject]:
+        """Tolerations with those of the admission plugin ExtendedResourceToleration.
+
+        EKS, AKS and GKE have it (docs/reference/stack-file.md).
+        """
+        names = filter(is_extended, self.asked.amounts)
+        return [*self.tolerations, *({"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in names)]
+
+    @cached_property
     def annotations(self) -> JsonObject:
         """Annotations of the pods."""
         return mapping(self.metadata.get("annotations"))
 
-    @property
+    @cached_property
+    def selections(self) -> Sequence[Sequence[Sequence[Requirement]]]:
+        """What the pod requires of its node: each is terms, of which one holds if all its requirements do."""
+        selected = mapping(self.spec.get("nodeSelector")).items()
+        found: list[list[list[Requirement]]] = [[[(str(key), "In", [value])]] for key, value in selected]
+        required = at(self.spec, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")
+        if isinstance(required, list):
+            terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in maps(required)]
+            found.append([list(map(_requirement, term)) for term in terms])
+        return found
+
+    @cached_property
+    def needs_other_pods(self) -> Sequence[str]:
+        """What the pod requires of where other pods run."""
+        found = [each for each in ("podAffinity", "podAntiAffinity") if at(self.spec, f"affinity.{each}.{_REQUIRED}")]
+        spread = maps(self.spec.get("topologySpreadConstraints"))
+        is_spread = any(each.get("whenUnsatisfiable") != "ScheduleAnyway" for each in spread)
+        return [*found, *["a topology spread"] * is_spread]
+
+    @cached_property
     def has_fraction(self) -> bool:
         """Whether a pod asks for a fraction of a GPU, by its annotations."""
         return any(key in self.annotations for key in FRACTION_ANNOTATIONS)
@@ -126,6 +167,10 @@ class Manifests(NamedTuple):
     """Kinds that may make pods in a way that is not known, with their number."""
     problems: tuple[Located, ...] = ()
     """Why files and objects were left out."""
+
+
+CLAIMED = {"ResourceClaim": "spec.devices", "ResourceClaimTemplate": "spec.spec.devices"}
+"""Where objects that pods name have the devices that they claim."""
 
 
 class Level(StrEnum):
@@ -220,7 +265,8 @@ class Need(NamedTuple):
         }
 
 
-class Verdict(NamedTuple):
+@dataclass(frozen=True)
+class Verdict:
     """The answer for a pod template and a pool or a node."""
 
     where: str
@@ -229,10 +275,11 @@ class Verdict(NamedTuple):
     need: Need | None = None
     """The nodes that the pods take; None where no pod fits, and of a node."""
 
-    @property
+    @cached_property
     def level(self) -> Level:
         """The strongest level of the reasons."""
-        return min((each.level for each in self.reasons), key=LEVELS.index, default=Level.FITS)
+        found = [each.level for each in self.reasons]
+        return next((level for level in LEVELS if level in found), Level.FITS)
 
     @property
     def patch(self) -> JsonDict:
@@ -259,14 +306,11 @@ def _merge(into: JsonDict, patch: JsonObject) -> None:
             _merge(into.setdefault(key, {}), value)
         elif isinstance(value, list):
             own = into.setdefault(key, [])
+            is_named = key in ("containers", "initContainers")
             for item in value:
-                same = [
-                    each
-                    for each in own
-                    if key in ("containers", "initContainers") and each.get("name") == item.get("name")
-                ]
-                if same:
-                    _merge(same[0], item)
+                same = next((each for each in own if is_named and each["name"] == item["name"]), None)
+                if same is not None:
+                    _merge(same, item)
                 elif item not in own:
                     own.append(dict(item) if isinstance(item, Mapping) else item)
         else:

@@ -19,9 +19,9 @@ import pytest
 import yaml
 
 from gpupools.fit.offers import offers
-from gpupools.fit.pod_judging import REASONS, Context, judge
+from gpupools.fit.pod_judging import Context, judge
 from gpupools.fit.team_queues import sharing_of, team_reasons
-from gpupools.fit.workloads import Level, Manifests, PodTemplate, Verdict, Workload
+from gpupools.fit.workloads import REASONS, Level, Manifests, PodTemplate, Verdict, Workload
 from gpupools.plan.hami import HAMI
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers import clouds

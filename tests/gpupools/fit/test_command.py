@@ -200,16 +200,17 @@ def test_a_rejected_stack_file_is_told_as_check_tells_it(tmp_path: Path, capsys:
     assert (code, error) == (1, capsys.readouterr().err)
 
 
-def test_a_link_out_of_the_checkout_is_not_read(tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("named", ["job.yaml", "."], ids=["the link", "its folder"])
+def test_a_link_out_of_the_checkout_is_not_read(tmp_path: Path, capsys: Capture, named: str) -> None:
     inside = tmp_path / "checkout"
     inside.mkdir()
     (tmp_path / "secret.yaml").write_text(job("{nvidia.com/gpu: 1}"))
     (inside / "job.yaml").symlink_to(tmp_path / "secret.yaml")
 
-    code, text, error = run(capsys, inside / "job.yaml", "--stack", JOBS, "--within", inside)
+    code, text, error = run(capsys, inside / named, "--stack", JOBS, "--within", inside)
 
     assert (code, text) == (1, "")
-    assert "is a link that leads out" in error
+    assert f"{inside}/job.yaml: is a link that leads out" in error
 
 
 def test_answers_of_one_name_are_two_results(tmp_path: Path, capsys: Capture) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gpupools.common.json_types import JsonDict
-from gpupools.fit.counting import Costs, Need, needs
+from gpupools.fit.counting import Costs, needs
 from gpupools.fit.offers import offers
 from gpupools.fit.pod_judging import Context
-from gpupools.fit.workloads import Level, Manifests
+from gpupools.fit.workloads import Level, Manifests, Need
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 from gpupools.stackfile.stack import StackPlan, plan_config, prices_of

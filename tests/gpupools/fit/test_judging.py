@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpupools.fit.offers import Offer, offers
-from gpupools.fit.pod_judging import REASONS, Case, Context, judge
+from gpupools.fit.pod_judging import Case, Context, judge
 from gpupools.fit.requests import quantity, requests_of
-from gpupools.fit.workloads import Level, Manifests, PodTemplate, Verdict, Workload
+from gpupools.fit.workloads import REASONS, Level, Manifests, PodTemplate, Verdict, Workload
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.providers import clouds
@@ -274,6 +274,13 @@ ASKED = st.fixed_dictionaries({}, optional={
     st.sampled_from(sorted(OFFERS.keys() - {"full"})), st.lists(ASKED, min_size=1, max_size=3), ASKED, st.booleans(),
     st.sampled_from([{}, {"gpu-fraction": "0.5"}, {"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}]),
 )  # fmt: skip
+@example(
+    where="serve/vgpu",
+    asked=[{"nvidia.com/gpu": 1}, {"nvidia.com/mig-1g.5gb": 1}],
+    first={},
+    twice=False,
+    annotations={},
+)
 def test_a_pod_fits_with_the_lines_to_change(
     where: str, asked: list[dict[str, int]], first: dict[str, int], twice: bool, annotations: dict[str, str]
 ) -> None:
@@ -462,7 +469,6 @@ INVALID: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "huge pages without cpu and memory",
     ),
     "overhead without a RuntimeClass": ({"overhead": {"cpu": 1}, "containers": [box()]}, "without a RuntimeClass"),
-    "a selector that is no text": ({"nodeSelector": {"gpu": True}, "containers": [box()]}, "nodeSelector.gpu"),
 }
 
 

@@ -145,9 +145,14 @@ def test_a_mistake_is_one_line_with_its_place_and_fix(tmp_path: Path, item: Any,
 )
 def test_a_patch_of_kustomize_is_not_read_and_not_wrong(tmp_path: Path, spec: Any) -> None:
     """As https://github.com/kubernetes-sigs/kustomize/blob/master/examples/patchMultipleObjects.md has them."""
-    found = read(tmp_path, {**DEPLOYMENT, "spec": spec})
+    patch = {**DEPLOYMENT, "spec": spec}
+    named = read(tmp_path, patch)
+    found = read_manifests([tmp_path], "default")
 
     assert (found.workloads, found.problems) == ((), ())
+    assert (found.not_read, read(tmp_path, patch, POD).problems) == (named.not_read, ())
+    (problem,) = named.problems
+    assert f"{tmp_path}/f.yaml:1: Deployment: names no image, so nothing is judged; add the image" in str(problem)
     ((kind, number),) = found.not_read.items()
     assert (kind.startswith("Deployment that may be a patch"), number) == (True, 1)
     assert "kubectl kustomize FOLDER" in kind
@@ -175,8 +180,11 @@ def test_problems_of_all_files_are_told_at_once(tmp_path: Path) -> None:
 def test_a_folder_skips_other_files_and_a_named_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text("a: 1\n")
     (tmp_path / "pod.json").write_text(json.dumps(POD))
+    (tmp_path / "broken.yaml").write_text("kind: Pod\nmetadata: {name: [}\n")
 
-    assert [each.name for each in read_manifests([tmp_path], "default").workloads] == ["x"]
+    found = read_manifests([tmp_path], "default")
+    assert [each.name for each in found.workloads] == ["x"]
+    assert found.not_read == {f"file that is neither JSON nor YAML: {tmp_path}/broken.yaml": 1}
     (problem,) = read_manifests([tmp_path / "values.yaml"], "default").problems
     assert "is not a Kubernetes object" in str(problem)
 
