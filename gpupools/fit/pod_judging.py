@@ -274,7 +274,10 @@ def _fabric(case: Case) -> Iterator[Reason]:
     has_all = any(has.get(name, 0) >= count for name, count in case.pool.countable.items())
     if has_all and not {fabric.resource, fabric.device_class} & has.keys():
         text = "has all GPUs of a node without its RDMA interfaces, so jobs on several nodes use the slower network"
-        yield Reason("no-fabric", text, _patch(case, node_pod, "resourceClaims"))
+        box = node_pod["containers"][0]
+        more = {key: each for key, each in box["resources"].get("limits", {}).items() if key not in case.pool.countable}
+        model = {**node_pod, "containers": [{**box, "resources": {**box["resources"], "limits": more}}]}
+        yield Reason("no-fabric", text, _patch(case, model, "resourceClaims"))
 
 
 def _trust(case: Case) -> Iterator[Reason]:

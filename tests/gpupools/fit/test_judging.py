@@ -274,6 +274,7 @@ ASKED = st.fixed_dictionaries({}, optional={
     st.sampled_from(sorted(OFFERS.keys() - {"full"})), st.lists(ASKED, min_size=1, max_size=3), ASKED, st.booleans(),
     st.sampled_from([{}, {"gpu-fraction": "0.5"}, {"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}]),
 )  # fmt: skip
+@example(where="fabric", asked=[{"nvidia.com/gpu": 4}] * 2, first={}, twice=False, annotations={})
 @example(
     where="serve/vgpu",
     asked=[{"nvidia.com/gpu": 1}, {"nvidia.com/mig-1g.5gb": 1}],
