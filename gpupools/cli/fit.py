@@ -13,6 +13,7 @@ from gpupools.cli.help_texts import Refusal, examples
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.errors import Problem, Rejected, nearest, shown
 from gpupools.common.json_types import JsonDict
+from gpupools.common.structured_text import without_collecting
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_lines, tell_parts
 from gpupools.fit.answers import FAILING, Answer, answers, comment, lines, sarif, totals
 from gpupools.fit.manifests import read_manifests
@@ -71,8 +72,9 @@ def _exit_status(given: argparse.Namespace) -> int:
         return _tell((), Manifests((), problems=rejected), given)
     if given.context is not None:
         return _live(given, *stacks.values())
-    read = read_manifests(given.manifests, given.namespace)
-    return _tell(answers(read, stacks, given.cluster, clouds()), read, given)
+    with without_collecting():
+        read = read_manifests(given.manifests, given.namespace)
+        return _tell(answers(read, stacks, given.cluster, clouds()), read, given)
 
 
 def _tell(found: Sequence[Answer], read: Manifests, given: argparse.Namespace) -> int:
