@@ -252,7 +252,7 @@ def _templates(pool: PoolPlan) -> JsonDict:
 
 def _runtime(case: Case) -> Iterator[Reason]:
     named, needed, mount = case.template.spec.get("runtimeClassName"), case.pool.runtime_class, case.pool.driver_mount
-    if named and named not in case.offer.runtime_classes:
+    if isinstance(named, str) and named and named not in case.offer.runtime_classes:
         yield Reason("unknown-class", f"names the RuntimeClass {named}, which nothing in the plan makes")
     elif case.template.asks_for_devices and needed is not None and named != needed:
         text = f"does not name the RuntimeClass {needed}, without which its containers see no GPU"

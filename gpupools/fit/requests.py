@@ -61,6 +61,10 @@ def requests_of(spec: JsonObject) -> Requests:
     if spec.get("overhead") and not spec.get("runtimeClassName"):
         what = "sets overhead, which the API server rejects without a RuntimeClass that has it"
         invalid.append((what, "remove it"))
+    for name, value in (spec.get("nodeSelector") or {}).items():
+        if not isinstance(value, str):
+            what = f"nodeSelector.{name} is no text but {shown(value)}, which the API server rejects"
+            invalid.append((what, "put it in quotes"))
     return Requests({name: amount for name, amount in total.items() if amount}, units, tuple(dict.fromkeys(invalid)))
 
 

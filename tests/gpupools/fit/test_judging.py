@@ -470,6 +470,7 @@ INVALID: Mapping[str, tuple[Mapping[str, Any], str]] = {
         "huge pages without cpu and memory",
     ),
     "overhead without a RuntimeClass": ({"overhead": {"cpu": 1}, "containers": [box()]}, "without a RuntimeClass"),
+    "a selector that is no text": ({"nodeSelector": {"gpu": True}, "containers": [box()]}, "nodeSelector.gpu"),
 }
 
 
