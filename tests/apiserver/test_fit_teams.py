@@ -95,7 +95,6 @@ VOLCANO: Mapping[str, Load] = {
 }
 OF_VOLCANO: Mapping[str, Load] = {
     "a job of Volcano above the limit": Load(25, 0, 0, kind="VolcanoJob"),
-    "a job of Volcano with a smallest number": Load(25, 24, 16, kind="VolcanoJob", least=16),
     "a taint of the pool": Load(1, 0, 0, space="outer", pool="own"),
 }
 KAI: Mapping[str, Load] = {
