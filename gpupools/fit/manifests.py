@@ -6,7 +6,7 @@ other keys with `>=` and `<=`; `nodes` is one pod per node; `less` names the rol
 the claims that each mounts.
 `kueue`, `kai` and `volcano` say where the size of the gang is that each of them forms, the first that is there: an
 annotation, a path, the sum of `least` (a count for each role), all pods, or `each` by itself; `?` where the controller
-of the kind has to be told. `alone` is that of a program that waits for its pods. `kueue_needs` is what Kueue's webhook
+of the kind needs a setting. `alone` is that of a program that waits for its pods. `kueue_needs` is what Kueue's webhook
 requires: paths and annotations with their values.
 """
 

@@ -135,7 +135,7 @@ class Workload(NamedTuple):
     By `kueue`, `kai` and `volcano` if they know the kind, and `alone` where a program waits for all its pods.
     """
     unsure: frozenset[str] = frozenset()
-    """Those for whom the controller of the kind forms the gang only if it is told to."""
+    """Those whose gang the controller of the kind forms only with a setting of its own."""
     groups: int = 1
     """How many such gangs there are, such as the replicas of a LeaderWorkerSet."""
     queue: str = ""
