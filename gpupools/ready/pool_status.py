@@ -266,7 +266,8 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
         elif has_mig and is_cut and name == GPU_RESOURCE and found == gpus:
             cause = "mig-layout"
         elif found and not is_unhealthy and (found == early.get(name) or (is_shared and found % gpus == 0)):
-            cause = "gpus-or-config" if is_shared and is_of_fewer and gpus < found < wanted else "plugin-config"
+            # Half the shares or fewer are of another number of replicas: so many GPUs do not fail at once.
+            cause = "gpus-or-config" if is_shared and is_of_fewer and wanted / 2 < found < wanted else "plugin-config"
         elif is_cut and 0 < found < wanted and (is_unhealthy or is_of_fewer):
             cause = "fewer-gpus"
         yield Seen("plan", at, what, since, cause)
