@@ -341,19 +341,22 @@ def _cluster_software(
     return here
 
 
+_FACTS = {"existing", "kubernetes", "cpu_taints"}
+"""Keys of `runtime` that say what the cluster has."""
+
 _NO_OWNERS = {"cluster_autoscaler", "karpenter", "node_monitoring_agent"}
 """Existing software that makes no node offer GPUs."""
 
 
 def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
-    """Return whether gpupools leaves the software of a cluster to the team: API access and `runtime` are not set.
+    """Return whether gpupools leaves the software of a cluster to the team: it has no API access and only facts.
 
     A first preview should not require a kubeconfig. Sharing that needs our software does require one.
     """
     return (
         isinstance(cluster, ReachableCluster)
         and not cluster.has_access
-        and cluster.runtime.model_fields_set <= {"existing"}
+        and cluster.runtime.model_fields_set <= _FACTS
         and cluster.runtime.existing.named().keys() <= _NO_OWNERS
         and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
         and not any(map(_is_shared_by_software, pools))
@@ -380,7 +383,8 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
         named["dra_driver"] = ExistingDraDriver.model_construct(name="yours", serves=serves)
         brought.add("dra_driver")
     # Without validation, which would build the models.
-    spec = RuntimeSpec.model_construct(management="external", existing=Existing.model_construct(**named))
+    existing = Existing.model_construct(**named)
+    spec = RuntimeSpec.model_construct(management="external", existing=existing, kubernetes=cluster.runtime.kubernetes)
     runtime = plan_runtime(key, cluster, cloud, pools, spec)
     software, names = " and ".join(sorted(brought)).replace("_", " "), ", ".join(pool.name for pool in pools)
     what = f"no pool of the cluster offers GPUs ({names}): nothing is installed in it, and no {software} is named"
