@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.minimum_versions import numbers
-from gpupools.catalog.requirements import NEWEST_KUBERNETES, is_newer_than_known, requirement
+from gpupools.catalog.requirements import NEWEST_KUBERNETES, Requirement, is_newer_than_known, requirement
 from gpupools.common.errors import Path, Problem, nearest
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
@@ -111,6 +111,11 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         fix = "run it with --enable-dynamic-resource-allocation and access to resource.k8s.io, then set"
         fix += " existing.cluster_autoscaler.dynamic_resource_allocation: true; or use nodes.fixed"
         yield Problem((*draft.at, "existing", "cluster_autoscaler"), what, fix, _CLAIMS)
+    for row in draft.cloud.rows("requirements.csv"):
+        needed = Requirement(**row)
+        if needed.fails(given):
+            what = f"{needed.what} needs Kubernetes {needed.at_least} or later; the cluster has {given}"
+            draft.notes.append(f"{what} ({needed.source})")
     if is_newer_than_known(given):
         note = f"{draft.runtime}.kubernetes {given} is newer than {NEWEST_KUBERNETES}, the newest that gpupools knows"
         draft.notes.append(f"{note}: check that the GPU software supports it before pulumi up")
