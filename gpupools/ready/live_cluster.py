@@ -335,7 +335,8 @@ class ClusterApi:
         if kind in ("pods", "daemonsets") and "namespace" not in meta:
             wrong += ["metadata.namespace"]
         if wrong:
-            raise self._odd(f"{kind or 'an object'} whose {_one_line(wrong[0])} is missing or has another form")
+            lacks = f"whose {_one_line(wrong[0])} is missing or has another form" if wrong[0] else "that are no objects"
+            raise self._odd(f"{kind or 'an object'} {lacks}")
         return {"spec": {}, "status": {}, **found}
 
     def items(self, path: str, kind: str, *, keeps: bool = True, **query: str) -> Iterator[JsonDict]:
