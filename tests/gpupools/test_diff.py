@@ -289,7 +289,7 @@ def test_dropping_renamed_from_later_is_not_free(cluster: str, effect: str, tmp_
 def test_a_new_name_without_renamed_from_deletes_and_creates(tmp_path: Path) -> None:
     found = changes(tmp_path, stack({"a": pool("lab")}), stack({"b": pool("lab")}))
 
-    assert [(change.pool, change.change, change.destroys) for change in found] == [
+    assert [(change.pool, change.change, change.effect.destroys) for change in found] == [
         ("b", "created", False),
         ("a", "deleted", True),
     ]
@@ -392,7 +392,7 @@ def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -
     found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}), known)[0]
 
     assert found.effect is EditEffect.UNKNOWN
-    assert found.destroys
+    assert found.effect.destroys
     assert change_said(found) == (
         "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; no table"
         " has the effect of AgentPool.messageOfTheDay"
