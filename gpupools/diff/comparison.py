@@ -185,7 +185,7 @@ FATES = {
     "moved": "moved to new nodes",
     "evicted": "disrupted",
     "refused": "refused by the cloud",
-    "unknown": "with an effect that only pulumi preview shows",
+    "unknown": "with an unknown effect",
     "drained": "drained node by node",
     "created": "created",
     "in_place": "changed in place",
@@ -205,8 +205,8 @@ _OF_EFFECT = {
 
 def fate(change: PoolChange) -> str:
     """Return what happens to a pool, one of `FATES`."""
-    if change.disrupts and not change.effect.destroys:
-        return "evicted"
+    if _harm(change) == HARMS.index("evict"):
+        return "evicted" if change.disrupts else "unknown"
     return {"created": "created", "deleted": "destroyed"}.get(change.change) or _OF_EFFECT[change.effect]
 
 

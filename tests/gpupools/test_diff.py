@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupools.cli.diff import REJECTED
 from gpupools.cli.main import main
 from gpupools.common.csv_rows import csv_rows, data_rows
+from gpupools.diff.comparison import compare_files
 from gpupools.diff.edit_rows import edit_of
 from gpupools.diff.pool_change import PoolChange
 from gpupools.diff.pool_diff import compare
@@ -382,6 +384,27 @@ def test_a_capacity_block_takes_another_machine_by_a_new_template(tmp_path: Path
 
     assert found[0].fields[0].field == "instance_type"
     assert found[0].effect is EditEffect.ROLLING
+
+
+def test_an_unknown_effect_on_pods_counts_alike_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clusters = {"train": CLUSTERS["train"] | {"kubeconfig": {"path": "/etc/kube/train"}}}
+    shared = pool("train", software="gpu-operator", trust={"team": "a"}, sharing={"mode": "mps", "replicas": 2})
+    sides = [
+        written(tmp_path, str(count), stack({"a": {**shared, "sharing": {"mode": "mps", "replicas": count}}}, clusters))
+        for count in (2, 3)
+    ]
+
+    def code(*options: str) -> int:
+        return main(["diff", *options, *map(str, sides)])
+
+    assert code("--format", "markdown") == 0
+    assert "### gpupools diff: 1 with an unknown effect" in (said := capsys.readouterr().out)
+    assert "effect on pods unknown" in said
+    assert code("--fail-on", "evict", "--exit-code") == REJECTED
+    assert code("--exit-code") == 0
+    before, after = (check_stack_file(file, clouds()) for file in sides)
+    (entry, *_) = compare_files(before, after, clouds()).entries()
+    assert entry.severity == "bad"
 
 
 def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -> None:
