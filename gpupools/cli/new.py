@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from gpupools.cli.help_texts import examples, filter_problem, whole_number
 from gpupools.cli.project import PULUMI_NAME, make_project
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_key, cluster_schema, stack_text
+from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Problem, Rejected, nearest, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
@@ -66,7 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     what = "the cluster as the cloud's CLI or terraform output -json describes it, or - for standard input; repeatable"
     parser.add_argument("--describe", action="append", default=[], metavar="FILE", help=what)
     parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
-    what = "another key of the cluster, e.g. region=eu-central-1; separate list items with commas"
+    what = "another key of the cluster, e.g. region=eu-central-1; write a list as A,B and a map as {KEY: VALUE}"
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="keys", help=what)
     parser.add_argument(
         "--kubeconfig", metavar="PATH", help="path of a kubeconfig, if software is installed in the cluster"
@@ -342,8 +344,9 @@ def _cluster(given: argparse.Namespace, cloud: Cloud, described: Sequence[JsonOb
     if given.kubeconfig is not None or len(pair & (found.keys() | told.keys())) == 1:
         found = {key: value for key, value in found.items() if key not in pair}
     known: JsonDict = found | _runtime(described) | told | {"cloud": cloud.name}
+    asked = [] if known.keys() & set(listed(table, "asked")) else listed(table, "asked")[:1]
     for key, field in fields.items():
-        if key not in known and (field.is_required() or key in listed(table, "asked")):
+        if key not in known and (field.is_required() or key in asked):
             answer = missing.ask(_cluster_flag(key), _meaning(cloud, key))
             known |= {key: _value(cloud, key, answer)} if answer is not None else {}
     return {key: known[key] for key in fields if key in known}
@@ -380,8 +383,11 @@ def _told_keys(given: argparse.Namespace, cloud: Cloud, missing: _Missing) -> Js
 
 
 def _value(cloud: Cloud, key: str, text: str) -> Any:
-    """Return the value of a key from text: a list, a boolean or the text, depending on the schema."""
+    """Return the value of a key from text: a map, a list, a boolean or the text, depending on the schema."""
     form = json.dumps(cluster_schema(cloud)["properties"][key])
+    if '"object"' in form and text.startswith("{"):
+        with suppress(Rejected):
+            return parse_yaml(text)[0].data
     if '"array"' in form:
         return _split_commas(text)
     return text == "true" if '"boolean"' in form and text in ("true", "false") else text

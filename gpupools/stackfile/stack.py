@@ -207,11 +207,19 @@ def _partly_valid_pools(
             unread |= {"gpus_per_node", "sharing", "software", "trust", "image"}
         if spec is not None and not {"gpu", "instance_type"} & (set(raw) - unread):
             unread |= {"gpu", "instance_type"}
-        for key in (clusters_of(raw) or ()) if spec is not None else ():
+        if spec is None:
+            continue
+        is_judged = False
+        for key in clusters_of(raw) or ():
             cluster, given = (stack.clusters.get(key), clusters.get(key)) if isinstance(key, str) else (None, None)
             cloud = clouds.get(str(given.get("cloud"))) if isinstance(given, Mapping) else None
-            if spec is not None and cloud is not None and (cluster is None or name not in stack.pools):
+            if cloud is not None and (cluster is None or name not in stack.pools):
                 partly_valid_pools += independent_problems(name, spec, key, cluster, cloud, unread)
+            is_judged |= cloud is not None
+        if not is_judged:
+            on_each = [[*independent_problems(name, spec, "", None, cloud, unread)] for cloud in clouds.values()]
+            every = [problem for found in on_each[:1] for problem in found if all(problem in each for each in on_each)]
+            partly_valid_pools += every
     return partly_valid_pools
 
 
