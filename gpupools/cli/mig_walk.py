@@ -209,7 +209,8 @@ class _Walk:
 
     def _left(self, walked: set[str]) -> dict[str, str]:
         """Return names and uids of the nodes without the layout; first those that an earlier run began."""
-        nodes = self._nodes()
+        found = self.api.items("/api/v1/nodes", "", labelSelector=f"{POOL_LABEL}={self.pool.name}")
+        nodes = dict(sorted((item["metadata"]["name"], item) for item in found))
         self._prove(nodes, does=self.given.yes)
         begun = {name: layout for name, node in nodes.items() if (layout := _held(node).partition(" ")[0])}
         if others := [name for name, layout in begun.items() if layout != self.label]:
@@ -233,7 +234,7 @@ class _Walk:
             raise _Failed(
                 f"{what}; max_unavailable is {self.at_once}: uncordon or repair them, or wait until they are gone"
             )
-        for name in hindered.keys() & set(left):
+        for name in (each for each in left if each in hindered):
             tell(f"{name} {hindered[name]}: nothing is done to it", error=True)
         return {name: nodes[name]["metadata"].get("uid", "") for name in left if name not in hindered}
 
@@ -242,10 +243,9 @@ class _Walk:
         for pod in (item for item in pods if not item["metadata"].get("deletionTimestamp")):
             owner = _controller(pod)
             kind = owner.get("kind")
-            is_lost = {"--force": not owner, "--evict-jobs": kind is not None and kind not in _REPLACED}
-            is_lost["--delete-emptydir-data"] = any(
-                _LOST_VOLUMES & volume.keys() for volume in pod["spec"].get("volumes") or ()
-            )
+            loses_data = any(_LOST_VOLUMES & volume.keys() for volume in pod["spec"].get("volumes") or ())
+            is_lost = {"--force": not owner, "--delete-emptydir-data": loses_data}
+            is_lost["--evict-jobs"] = kind is not None and kind not in _REPLACED
             for flag in (option for option in self.refused if is_lost[option]):
                 by = f" of {kind} {owner.get('name')}" if owner else ""
                 yield f"{name}: {full_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
@@ -328,10 +328,13 @@ class _Walk:
         self.api.patience_s = min(self.given.timeout, _PATIENCE_S)
         labels = node["metadata"].get("labels", {})
         is_set, cut = labels.get(MIG_CONFIG_LABEL) == self.label, labels.get(MIG_STATE_LABEL)
-        if (held := _held(node)) != self.held:
-            if not held and self._offers(node) == self.resources:
-                tell(f"{name}: has {self.label}")
-                return ""
+        held = _held(node)
+        if held in ("", self.held) and self._offers(node) == self.resources:
+            if held:
+                self._patch(node, {"annotations": {ANNOTATION: None}}, unschedulable=None)
+            tell(f"{name}: has {self.label}")
+            return ""
+        if held != self.held:
             if state.is_begun or held.partition(" ")[0] not in ("", self.label):
                 raise _Failed(f"another run has it: {ANNOTATION} is {held}" if held else "something else uncordoned it")
             if not held and (why := self._hindrance(node)):
@@ -360,10 +363,6 @@ class _Walk:
         elif cut == "failed":
             logs = self._kubectl("logs", "-n", self._config()[0], "-l", "app=nvidia-mig-manager")
             raise _Failed(f"the MIG manager failed: see {logs}")
-        elif self._offers(node) == self.resources:
-            self._patch(node, {"annotations": {ANNOTATION: None}}, unschedulable=None)
-            tell(f"{name}: has {self.label}")
-            return ""
         state.is_labelled = True
         return "the layout did not come"
 
@@ -409,17 +408,10 @@ class _Walk:
         is_short = offers and offers != self.resources
         return f"has {self.label} but offers {_amounts(offers)} (see {self.ready})" if is_short else ""
 
-    def _nodes(self) -> dict[str, JsonDict]:
-        found = self.api.items("/api/v1/nodes", "", labelSelector=f"{POOL_LABEL}={self.pool.name}")
-        return dict(sorted((item["metadata"]["name"], item) for item in found))
-
     def _pods(self, name: str) -> list[JsonDict]:
         """Return the pods of a node that a drain moves."""
-        return [
-            pod
-            for pod in self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
-            if _controller(pod).get("kind") not in _STAYING and not has_ended(pod)
-        ]
+        found = self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
+        return [pod for pod in found if _controller(pod).get("kind") not in _STAYING and not has_ended(pod)]
 
     def _patch(self, node: JsonObject, metadata: JsonObject, **spec: bool | None) -> JsonDict:
         """Change a node as it was read: the API answers 409 to another uid, or if it was changed meanwhile."""
