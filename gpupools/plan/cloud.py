@@ -156,6 +156,8 @@ class NodePools(NamedTuple):
     """Of what `declared_inputs` returns: all that rules read, each after what it refers to."""
     existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads existing pools for import; None where import is not supported."""
+    autoscaler_id: str = "{name}"
+    """Pattern of what Cluster Autoscaler calls a node group, with the cloud's names of `{cluster}` and pool."""
 
 
 class UntypedResource(NamedTuple):
