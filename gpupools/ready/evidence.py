@@ -15,6 +15,7 @@ from gpupools.ready.same_cluster import OwnGroup
 from gpupools.ready.snapshot import (
     AUTOSCALER_STATUS,
     CONTAINERS,
+    OPERATOR,
     Snapshot,
     about_of,
     condition,
@@ -105,15 +106,12 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
 
 
 def failing_operator_in(namespace: str, snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield what fails the GPU Operator in a namespace; of pods that crash, only events are read."""
-    made = (pod for pod in snapshot.of("pods") if is_of(owner_of(pod, "ReplicaSet"), namespace))
-    return _failures(
-        made, lambda event: about_of(event)[1] == namespace and _CRASH in event.get("message", ""), snapshot
-    )
-
-
-_CRASH = "Back-off restarting failed container gpu-operator in pod"
-"""https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kuberuntime/kuberuntime_manager.go"""
+    """Yield what fails the GPU Operator's own controller in a namespace, which its hooks' Jobs do not run."""
+    key, _, value = OPERATOR.partition("=")
+    labelled = (pod for pod in snapshot.of("pods") if pod["metadata"].get("labels", {}).get(key) == value)
+    made = [pod for pod in labelled if is_of(owner_of(pod, "ReplicaSet"), namespace)]
+    yield from _failures(made, lambda event: False, snapshot)
+    yield from (seen for pod in made for seen in restarts(pod, snapshot))
 
 
 def _failures(pods: Iterable[JsonObject], is_meant: Callable[[JsonObject], bool], snapshot: Snapshot) -> Iterator[Seen]:

@@ -1,14 +1,17 @@
 """Every cause is named from what a cluster shows, and no state before it is called ready."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from gpupools.cli.explain import _found
+from gpupools.common.csv_rows import csv_rows, data_rows
 from gpupools.providers import clouds
-from gpupools.ready.causes import CAUSES, SIGNALS
+from gpupools.ready.causes import CAUSES, SIGNALS, Seen, findings
 from gpupools.ready.pool_status import quantity
 from gpupools.ready.same_cluster import own_group, prove
 from gpupools.stackfile.check import check_stack_file
@@ -175,3 +178,21 @@ def test_a_node_group_is_the_pools_anothers_or_unknown(
     names = {name: order.names(each, given)[0] for name, each in pools.items()}
     judge = own_group(pools[pool], given, clouds()[given.cloud])
     assert judge(text.format(name=names[pool], **names)) is is_own
+
+
+ROWS = [row for row in data_rows("ready_signals.csv") if row["answers"] == "both"]
+ROWS += [row for cloud in clouds().values() for row in cloud.rows("launch_errors.csv")]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"])
+def test_an_error_text_has_one_answer(row: Mapping[str, str]) -> None:
+    text, kind = row["text"].replace("…", " x "), {"launch": "event", "device": "container"}
+    seen = Seen(kind.get(row["kind"], row["kind"]), "Pod a/b", text, name=row["name"].replace("*", "c"))
+    (finding,) = findings([seen], clouds().values(), "FILE", "COMMAND")
+    explained = _found(text)
+
+    assert finding.cause.key != "unknown"
+    assert any(each.what.endswith(f"Next: {finding.cause.cure}.") for each in explained), (finding, explained)
+    assert {tuple(csv_rows(cloud.folder / "launch_errors.csv")[0]) for cloud in clouds().values() if cloud.folder} == {
+        tuple(data_rows("ready_signals.csv")[0])
+    }
