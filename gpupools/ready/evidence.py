@@ -106,12 +106,21 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
 
 
 def failing_operator_in(namespace: str, snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield what fails the GPU Operator's own controller in a namespace, which its hooks' Jobs do not run."""
+    """Yield what fails the GPU Operator's own controller in a namespace, which its hooks' Jobs do not run.
+
+    What keeps its pod from being made has the cause of its message.
+    """
     key, _, value = OPERATOR.partition("=")
     labelled = (pod for pod in snapshot.of("pods") if pod["metadata"].get("labels", {}).get(key) == value)
     made = [pod for pod in labelled if is_of(owner_of(pod, "ReplicaSet"), namespace)]
-    yield from _failures(made, lambda event: False, snapshot)
-    yield from (seen for pod in made for seen in restarts(pod, snapshot))
+    failing = (
+        *_failures(made, lambda event: False, snapshot),
+        *(one for pod in made for one in restarts(pod, snapshot)),
+    )
+    yield from (seen._replace(cause="operator") for seen in failing)
+    for (kind, space, name), events in snapshot.events_of.items():
+        if (kind, space) == ("ReplicaSet", namespace) and name.startswith("gpu-operator-"):
+            yield from (seen for event in events for seen in of_event(event, snapshot, RECENT))
 
 
 def _failures(pods: Iterable[JsonObject], is_meant: Callable[[JsonObject], bool], snapshot: Snapshot) -> Iterator[Seen]:

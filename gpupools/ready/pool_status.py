@@ -203,7 +203,7 @@ def _short_of_pool(
     for piece in sorted(promise.required) if is_seen else ():
         if _daemon_set(piece, promise, snapshot) is None:
             for signal in _not_installed(piece, promise, at, None, snapshot):
-                if signal.cause == "operator" or not (is_made_later and _is_by_operator(piece, promise)):
+                if signal.cause != "not-installed" or not (is_made_later and _is_by_operator(piece, promise)):
                     yield signal
 
 
@@ -261,6 +261,7 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
     # While the MIG manager works, the counts of a node say nothing about its GPUs.
     state = node["metadata"].get("labels", {}).get(MIG_STATE_LABEL)
     is_cut = state == "success" or MIG_CONFIG_LABEL not in promise.labels
+    whole = "plugin-config" if state == "success" else "mig-layout"
     for name, promised in promise.resources.items():
         wanted, found, gpus = quantity(promised), quantity(offered.get(name)), pool.instance.devices
         if found == wanted or (found > wanted and not promised.isdigit()):
@@ -273,7 +274,7 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
         if name in promise.fabric_resources:
             cause = "fabric"
         elif has_mig and is_cut and name == GPU_RESOURCE and found == gpus:
-            cause = "mig-layout"
+            cause = whole
         elif found and not is_unhealthy and (found == early.get(name) or (is_shared and found % gpus == 0)):
             # Half the shares or fewer are of another number of replicas: so many GPUs do not fail at once.
             cause = "gpus-or-config" if is_shared and is_of_fewer and wanted / 2 < found < wanted else "plugin-config"
@@ -283,7 +284,8 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
     kinds = (GPU_RESOURCE, "nvidia.com/mig-")
     for name in sorted(each for each in offered if each.startswith(kinds) and each not in promise.resources):
         if quantity(offered[name]) > 0:
-            cause = "mig-layout" if has_mig and is_cut else "plugin-config" if name in early and not has_mig else ""
+            layout = whole if name == GPU_RESOURCE else "mig-layout"
+            cause = layout if has_mig and is_cut else "plugin-config" if name in early and not has_mig else ""
             cause = "two-owners" if GPU_DRIVER in promise.devices else cause
             yield Seen("plan", at, f"{name}: not promised, allocatable {offered[name]}", since, cause)
 
@@ -366,7 +368,7 @@ def _not_installed(piece: str, promise: Promise, at: str, since: Since, snapshot
     """Say that no DaemonSet brings a component, and why if a pod of the GPU Operator, which would make it, fails."""
     what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
     failing = failing_operator_in(promise.daemons[piece], snapshot) if _is_by_operator(piece, promise) else []
-    return [seen._replace(cause="operator") for seen in failing] or [Seen("plan", at, what, since, "not-installed")]
+    return list(failing) or [Seen("plan", at, what, since, "not-installed")]
 
 
 def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:
