@@ -49,10 +49,10 @@ https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/templates/opera
 bundle/manifests/gpu-operator-certified.clusterserviceversion.yaml
 """
 SELECTORS = {
-    "pods": (("field", "status.phase=Pending"), ("field", "status.phase=Failed"), ("label", OPERATOR)),
-    "events": (("field", "type=Warning"), ("field", "reason=NotTriggerScaleUp"), ("field", "reason=TriggeredScaleUp")),
+    "pods": (("status.phase=Pending", ""), ("status.phase=Failed", ""), ("", OPERATOR)),
+    "events": (("type=Warning", ""), ("reason=NotTriggerScaleUp", ""), ("reason=TriggeredScaleUp", "")),
 }
-"""Selectors of large kinds; of pods, those of the DaemonSets are read in addition."""
+"""Selectors by fields and by labels of large kinds; of pods, those of the DaemonSets are read in addition."""
 CONTAINERS = "initContainerStatuses containerStatuses"
 _META = "name namespace uid labels annotations creationTimestamp ownerReferences finalizers deletionTimestamp"
 _META += " deletionGracePeriodSeconds"
