@@ -472,8 +472,8 @@ def _objects(api: ClusterApi, kind: str, path: str, daemon_sets: Iterable[JsonDi
     if kind == "configmaps":
         found = api.request(path)
         return [] if found is None else [pruned(kind, found)]
-    lists = SELECTORS.get(kind, ("",))
-    objects = [item for selector in lists for item in api.items(path, kind, fieldSelector=selector)]
+    lists = (api.items(path, kind, fieldSelector=of, labelSelector=by) for of, by in SELECTORS.get(kind, (("", ""),)))
+    objects = [item for listed in lists for item in listed]
     for each in (item for item in daemon_sets if kind == "pods" and daemons_of(item)):
         labels = ",".join(f"{key}={value}" for key, value in each["spec"]["selector"].get("matchLabels", {}).items())
         where = path.replace("/pods", f"/namespaces/{each['metadata']['namespace']}/pods")
