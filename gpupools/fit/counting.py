@@ -40,7 +40,8 @@ class Costs:
 
 def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Context, costs: Costs) -> Need:
     """Return what the pods of a template need, together with all templates of the workload that fit the pool."""
-    own = counted_together(Case(workload, template, offer, context))
+    together = counted_together(Case(workload, template, offer, context))
+    own = [each for each in together if template.runs_with(each.template)]
     pool, most, asked = offer.pool, offer.pool.max_nodes, [taken(case) for case in own]
     node = _node(offer, asked)
     per_node = _times(asked[0], node)

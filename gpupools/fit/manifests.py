@@ -7,7 +7,8 @@ the claims that each mounts.
 `kueue`, `kai` and `volcano` say where the size of the gang is that each of them forms, the first that is there: an
 annotation, a path, the sum of `least` (a count for each role), all pods, or `each` by itself; `?` where the controller
 of the kind needs a setting. `alone` is that of a program that waits for its pods. `kueue_needs` is what Kueue's webhook
-requires: paths and annotations with their values.
+requires: paths and annotations with their values. `after` is where a role names those that have to end before it
+starts, `joined` the label of Pods that are one workload, and `suspend` what keeps the object from making pods.
 """
 
 import re
@@ -39,6 +40,8 @@ _RENDER = "check what it renders: helm template CHART > FILE"
 _FILL = "fill in the variables first: envsubst < TEMPLATE > FILE"
 _RENDER_PATCH = "check what it is a patch for: kubectl kustomize FOLDER > FILE"
 _PATCH = f"that may be a patch, as no image is named ({_RENDER_PATCH})"
+_NO_MANIFEST = "file without a Kubernetes object"
+_SUSPENDED = "is suspended: it makes pods once suspend is false, as Kueue sets it to admit the object"
 _GANGS = ("alone", "kueue", "kai", "volcano")
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
@@ -171,11 +174,19 @@ class _Object:
                 size = whole_number(found) if isinstance(found, str) else found
                 if not size:
                     self.tell((), f"got {shown(found)} for {word}", "write a number of pods, as text")
-                elif size > pods:
+                elif size > pods and not row["joined"]:
                     self.tell((), f"starts with {size} pods at once, by {word}, and makes {pods}", "lower the first")
             if size is not None:
                 return int(size) if size > 1 else 0
         return 0
+
+    def ended(self, row: Row, base: Path, before: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        """Return the roles whose pods have ended when those of a role start, from those of the roles above it."""
+        found: set[str] = set()
+        for each in maps(self.value((*base, *_keys(row["after"])), list)) if row["after"] else ():
+            name = str(each.get("name"))
+            found |= {name, *before.get(name, ())} if each.get("status") == "Complete" else before.get(name, set())
+        return frozenset(found)
 
     def unmet(self, row: Row) -> Iterator[str]:
         """Yield what Kueue's webhook requires, and the object does not have."""
@@ -194,10 +205,14 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     templates = [given.pod(path, dotted(path[:-1]), 1, first) for path in (() if rows else _templates_in(item, ()))]
     if not rows and not templates:
         return None
-    name = given.value(("metadata", "name"), str) or given.value(("metadata", "generateName"), str)
+    name = given.value(("metadata", "name"), str) or given.value(("metadata", "generateName"), str) or ""
     if not name:
         given.tell(("metadata",), "has no name", "add metadata.name")
-    pods: dict[str, int] = {}
+    joined = (first["joined"] and given.written(first["joined"], str, first)) or ""
+    is_suspended = first["suspend"] and given.written(first["suspend"], bool, first)
+    note = "" if rows else f"{kind} is not known: each of its pod templates is read as one pod"
+    note = _SUSPENDED if is_suspended else note
+    pods, ended = dict[str, int](), dict[str, frozenset[str]]()
     together, least, unknown, is_patch = 0, 0, "", False
     for row, (role, base, path) in ((each, place) for each in rows for place in given.places(each)):
         if row["template"] and given.value(path, object) is not None:
@@ -206,7 +221,9 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
             pods[role] = count or 0
             is_of_gang = any(row[column] for column in _GANGS)
             own = min(pods[role], (given.count(row["least"], base) or 0) if row["least"] else pods[role]) * is_of_gang
-            templates.append(given.pod(path, role, count, row, own))
+            ended[role] = given.ended(row, base, ended)
+            template = given.pod(path, role or (name if joined else ""), count, row, own)
+            templates.append(replace(template, after=ended[role]))
             together, least = together + pods[role] * is_of_gang, least + own
         elif row["unknown"]:
             unknown = row["unknown"]
@@ -221,7 +238,7 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     queue, _, default = first["queue"].partition("=")
     return Workload(
         kind,
-        name or "",
+        joined or name,
         given.value(("metadata", "namespace"), str) or namespace,
         given.file,
         given.found.line,
@@ -231,10 +248,18 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
         frozenset(each for each in _GANGS if first[each].endswith("?")),
         given.count(first["groups"]) or 0,
         (queue and given.written(queue, str, first)) or default,
-        "" if rows else f"{kind} is not known: each of its pod templates is read as one pod",
+        note,
         unknown,
         tuple(given.unmet(first)),
+        joined,
     )
+
+
+def _joined(group: Workload, one: Workload) -> Workload:
+    """Return a group of Pods with one more."""
+    pods, size = (*group.templates, *one.templates), one.gangs["kueue"]
+    note = f"Kueue waits for {size} pods of the group, of which {len(pods)} are in the file"
+    return one._replace(templates=pods, note=note if size > len(pods) else "")
 
 
 def _templates_in(value: Any, at: Path) -> Iterator[Path]:
@@ -275,6 +300,10 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
                 patches |= given.problems
         elif workload is not None:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
+            if workload.joined:
+                key = (file, kind, group, own, "of group", workload.joined)
+                workload = _joined(workloads.get(key, workload._replace(templates=())), workload)
+                workloads[key] = workload
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
                 problems[Located(FilePath(file), workload.line, Problem((), what, "keep one"))] = None
@@ -309,6 +338,7 @@ def _resources(
                 continue  # of Terraform
             text = read_text(file, without="CustomResourceDefinition" if is_searched else "")
             if is_searched and not any(recognises(value.data) for value in text.values):
+                not_read[_NO_MANIFEST] += 1
                 continue
             found = read(text).resources
             if not found:

@@ -50,6 +50,12 @@ class PodTemplate:
     """How many; None for one on each node (DaemonSet)."""
     least: int = 0
     """How many of them a gang of the workload has at least."""
+    after: frozenset[str] = frozenset()
+    """Roles of the workload whose pods have ended when these start."""
+
+    def runs_with(self, other: "PodTemplate") -> bool:
+        """Return whether pods of another template of the workload run at the same time."""
+        return self.role not in other.after and other.role not in self.after
 
     @cached_property
     def asked(self) -> Requests:
@@ -146,6 +152,8 @@ class Workload(NamedTuple):
     """Why its pods cannot be judged; then it has no template."""
     unmet: tuple[str, ...] = ()
     """What Kueue's webhook requires, and the object does not have."""
+    joined: str = ""
+    """Group of plain Pods that are one workload; each template is one of them, with its name as the role."""
 
     @property
     def place(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gpupools.fit.requests import quantity, requests_of
 from gpupools.fit.workloads import REASONS, Level, Manifests, PodTemplate, Verdict, Workload
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.node_labels import TRUST_LABEL
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers import clouds
 from gpupools.software.planning import plan_runtimes
 from gpupools.stackfile.check import check_stack_file
@@ -343,6 +345,8 @@ LABELS: Mapping[str, tuple[str, str, Level]] = {
     "Karpenter": ("train/plugin", "karpenter.sh/capacity-type=on-demand", Level.UNFIT),
     "Karpenter's machine": ("train/plugin", "karpenter.k8s.aws/instance-gpu-name=a100", Level.UNFIT),
     "AKS": ("serve/plugin", "accelerator=nvidia", Level.FITS),
+    "a label of AKS elsewhere": ("train/plugin", "accelerator=nvidia", Level.UNFIT),
+    "disks of AKS": ("serve/plugin", "storageprofile=managed", Level.UNKNOWN),
     "AKS by its new name": ("serve/plugin", f"{AKS}accelerator=nvidia", Level.FITS),
     "AKS of another maker": ("serve/plugin", "accelerator=amd", Level.UNFIT),
     "an agent pool of this name": ("serve/plugin", "agentpool=plugina1b2", Level.UNKNOWN),
@@ -368,6 +372,18 @@ def test_labels_that_a_cloud_writes_are_known_as_far_as_the_plan_decides_them(na
     del unit["nodeSelector"]
     for more in ({"nodeSelector": {key: value}}, by_affinity):
         assert judged(MATRIX, offer, {**unit, **more}).level is level
+
+
+def test_a_cloud_says_itself_which_labels_it_writes() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class OfCloud(ProviderPlan):
+        label_owners = ("nimbus.example.com", "tier")
+
+    pool = PLUGIN.pool._replace(provider_plan=OfCloud())
+    offer = PLUGIN._replace(promise=PLUGIN.promise._replace(pool=pool))
+
+    keys = ("nimbus.example.com/gpu", "a.nimbus.example.com/gpu", "tier", "agentpool", "example.com/tier")
+    assert [offer.may_have_label(key) for key in keys] == [True, True, True, False, False]
 
 
 UNKNOWN = frozenset({"near-limit", "other-pods", "volume", "claim-selector", "webhook", "gates", "node-name"})

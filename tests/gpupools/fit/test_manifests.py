@@ -59,6 +59,7 @@ def test_pods_and_gangs_of_a_kind(tmp_path: Path, case: Any) -> None:
     assert {name: size for name, size in found.gangs.items() if size} == case.get("gangs", {})
     assert found.groups == case.get("groups", 1)
     assert "least" not in case or [each.least for each in found.templates] == case["least"]
+    assert [sorted(each.after) for each in found.templates] == case.get("after", [[] for _ in found.templates])
     assert found.queue == case.get("queue", "")
     assert (bool(found.unknown), bool(found.note)) == (case.get("unknown", False), case.get("note", False))
 
@@ -84,6 +85,19 @@ def test_a_task_of_volcano_has_the_scheduler_of_its_job(tmp_path: Path) -> None:
     case = by_id("Volcano job of all its pods")
 
     assert read(tmp_path, case).workloads[0].templates[0].spec["schedulerName"] == "volcano"
+
+
+@pytest.mark.parametrize("total", [2, 3])
+def test_pods_of_a_group_of_kueue_are_one_workload(tmp_path: Path, total: int) -> None:
+    """As https://github.com/kubernetes-sigs/kueue tag v0.19.2 site/static/examples/pods-kueue/kueue-pod-group.yaml."""
+    labels = {"kueue.x-k8s.io/queue-name": "user-queue", "kueue.x-k8s.io/pod-group-name": "sample-group"}
+    metadata = {"labels": labels, "annotations": {"kueue.x-k8s.io/pod-group-total-count": str(total)}}
+    pods = [{**POD, "metadata": {"generateName": name, **metadata}} for name in ("sample-leader-", "sample-worker-")]
+    found, other = read(tmp_path, pods[0], POD, pods[1]).workloads
+
+    assert (found.name, found.gangs["kueue"], other.name) == ("sample-group", total, "x")
+    assert [(each.role, each.pods) for each in found.templates] == [("sample-leader-", 1), ("sample-worker-", 1)]
+    assert found.note == ("" if total == 2 else "Kueue waits for 3 pods of the group, of which 2 are in the file")
 
 
 def test_claims_of_a_set_are_volumes_of_its_pods(tmp_path: Path) -> None:
@@ -184,7 +198,10 @@ def test_a_folder_skips_other_files_and_a_named_file_is_an_error(tmp_path: Path)
 
     found = read_manifests([tmp_path], "default")
     assert [each.name for each in found.workloads] == ["x"]
-    assert found.not_read == {f"file that is neither JSON nor YAML: {tmp_path}/broken.yaml": 1}
+    assert found.not_read == {
+        f"file that is neither JSON nor YAML: {tmp_path}/broken.yaml": 1,
+        "file without a Kubernetes object": 1,
+    }
     (problem,) = read_manifests([tmp_path / "values.yaml"], "default").problems
     assert "is not a Kubernetes object" in str(problem)
 
