@@ -58,6 +58,7 @@ class Case:
         wanted: Counter[str] = Counter()
         shared: Counter[str] = Counter()
         reasons: list[Reason] = []
+        others: list[tuple[JsonObject, str]] = []
         for entry in maps(self.template.spec.get("resourceClaims")):
             kind = "ResourceClaim" if entry.get("resourceClaimName") else _TEMPLATE
             name = entry.get("resourceClaimName") or entry.get("resourceClaimTemplateName")
@@ -79,7 +80,7 @@ class Case:
                     classes = enumeration(str(each.get("deviceClassName")) for each in ways)
                     has = enumeration(sorted(self.offer.devices)) if self.offer.devices else offered_units(self.pool)
                     text = f"{kind} {name} claims devices of {classes}, and the pool offers {has}"
-                    reasons.append(Reason("claim", text))
+                    others.append((entry, text))
                     continue
                 if known[0].get("selectors") or (devices or {}).get("constraints"):
                     text = f"{kind} {name} selects devices by expression or constraint"
@@ -94,7 +95,8 @@ class Case:
             if offered is not None and number > offered:
                 text = f"claims {number} devices of {device_class}, and a node has {offered}"
                 reasons.append(Reason("claim", text))
-        return wanted, reasons
+        patch = _claims_patch(self, [entry for entry, _ in others]) if others else {}
+        return wanted, [*reasons, *(Reason("claim", text, patch) for _, text in others)]
 
     def reasons(self) -> Iterator[Reason]:
         """Yield every reason against the pod; preferred terms decide nothing and are ignored."""
@@ -118,7 +120,12 @@ def _taints(case: Case) -> Iterator[Reason]:
         text = f"does not tolerate the taint {taint}"
         if trust is not None and space not in (trust.namespaces or ()) and _is_inside(case, trust.team) is False:
             text, fix = f"{text}, and the pool does not trust namespace {space}", []
-        yield Reason("taint", text, {"tolerations": fix} if fix else {})
+        yield Reason("taint", text, _tolerating(case, fix) if fix else {})
+
+
+def _tolerating(case: Case, more: Sequence[JsonObject]) -> JsonDict:
+    """Return the tolerations of the pod with more of them: a strategic merge patch replaces the list."""
+    return {"tolerations": [*case.template.tolerations, *more]}
 
 
 def _resources(case: Case) -> Iterator[Reason]:
@@ -154,7 +161,15 @@ def _resources(case: Case) -> Iterator[Reason]:
         yield Reason("pods", "the node has its maximum of pods")
 
 
-def _units_patch(case: Case) -> JsonDict:
+def _claims_patch(case: Case, others: Sequence[JsonObject]) -> JsonDict:
+    """Return the pool's claim template in the place of claims of other devices, or its units where it has none."""
+    own = case.pool.pod(gpu_only=True).get("resourceClaims")
+    if not own:
+        return _units_patch(case, [str(each.get("name")) for each in others])
+    return {"resourceClaims": [{**dict.fromkeys(each), **own[0], "name": each.get("name")} for each in others]}
+
+
+def _units_patch(case: Case, without: Sequence[str] = ()) -> JsonDict:
     """Return what asks for one unit of the pool, as its exported pod does, instead of what the pod asks for."""
     is_fractional = case.pool.sharing.fractions is not None
     model = case.pool.pod(gpu_only=not is_fractional)
@@ -163,26 +178,35 @@ def _units_patch(case: Case) -> JsonDict:
     fraction = FRACTION_ANNOTATIONS[0]
     annotations = {key: None for key in case.template.annotations if key.startswith(FRACTION_ANNOTATIONS)}
     annotations = {fraction: case.template.annotations.get(fraction, "0.5")} if is_fractional else annotations
-    keys = ("tolerations", "schedulerName", "runtimeClassName", "resourceClaims", "volumes")
+    keys = ("schedulerName", "runtimeClassName", "resourceClaims", "volumes")
     return {
         **({"metadata": {"annotations": annotations}} if annotations else {}),
-        **_patch(case, model, *keys, instead_of=ACCELERATOR_RESOURCES),
+        **_tolerating(case, model["tolerations"]),
+        **_patch(case, model, *keys, instead_of=ACCELERATOR_RESOURCES, without=without),
     }
 
 
-def _patch(case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...] = ()) -> JsonDict:
+def _patch(
+    case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...] = (), without: Sequence[str] = ()
+) -> JsonDict:
     """Return some keys of a pod, and what its first container has for the one that asks for GPUs.
 
-    Other containers that ask for resources with one of the beginnings `instead_of` get it instead of these. Lines to
-    remove are None, as in a strategic merge patch. Where a node has fewer units than containers ask, the last ones
-    get none.
+    Other containers that ask for resources with one of the beginnings `instead_of`, or have claims of the names
+    `without`, get it instead of these. Lines to remove are None. Where a node has fewer units than containers ask, the
+    last ones get none.
     """
     patch = {key: model[key] for key in keys if key in model}
+    gone = [{"$patch": "delete", "name": name} for name in without]
+    patch |= {"resourceClaims": [*patch.get("resourceClaims", ()), *gone]} if gone else {}
     left = case.pool.instance.devices if case.pool.software == HAMI else case.pool.units
     for key in ("containers", "initContainers"):
         for container in maps(case.template.spec.get(key)):
             given, name = mapping(container.get("resources")), container.get("name", "main")
             changed: JsonDict = {}
+            claims = maps(given.get("claims"))
+            kept = [each for each in claims if each.get("name") not in without]
+            if len(kept) < len(claims):
+                changed["claims"] = kept or None
             for part in ("limits", "requests"):
                 if old := [name for name in mapping(given.get(part)) if str(name).startswith(instead_of)]:
                     changed[part] = dict.fromkeys(old)
@@ -190,19 +214,21 @@ def _patch(case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...
                 new = model["containers"][0] if left else {}
                 left -= bool(left)
                 for part, lines in mapping(new.get("resources")).items():
-                    changed[part] = {**changed.get(part, {}), **lines} if isinstance(lines, Mapping) else lines
+                    changed[part] = [*kept, *lines] if part == "claims" else {**changed.get(part, {}), **lines}
                 own = {"resources": changed} if changed else {}
                 patch.setdefault(key, []).append({**new, **own, "name": name})
     return patch
 
 
 def _selection(case: Case) -> Iterator[Reason]:
-    for terms in case.template.selections:
-        yield from _unmet(terms, case.offer)
+    selected = mapping(case.template.spec.get("nodeSelector"))
+    for index, terms in enumerate(case.template.selections):
+        yield from _unmet(terms, case, is_affinity=index == len(selected))
 
 
-def _unmet(terms: Sequence[Sequence[Requirement]], offer: Offer) -> Iterator[Reason]:
+def _unmet(terms: Sequence[Sequence[Requirement]], case: Case, *, is_affinity: bool) -> Iterator[Reason]:
     """Yield why a node meets all requirements of no term."""
+    offer = case.offer
     answers = [[(each, _meets(*each, offer)) for each in term] for term in terms if term]
     if any(all(is_met is True for _, is_met in term) for term in answers):
         return
@@ -222,7 +248,22 @@ def _unmet(terms: Sequence[Sequence[Requirement]], offer: Offer) -> Iterator[Rea
         value = offer.labels.get(key)
         has = f"has {key}={value}" if isinstance(value, str) else "does not have this label"
         has = "gets another value from the cloud" if isinstance(value, re.Pattern) else has
-        yield Reason("selector", f"{text}, and the pool {has}")
+        yield Reason("selector", f"{text}, and the pool {has}", _selecting(case, terms, is_affinity=is_affinity))
+
+
+def _selecting(case: Case, terms: Sequence[Sequence[Requirement]], *, is_affinity: bool) -> JsonDict:
+    """Return the lines that select the pool instead of labels that other pools have; empty where terms ask for more."""
+    labels, pools = case.pool.labels, case.context.plan.pools
+    for index, term in enumerate(terms):
+        unmet = [each for each in term if _meets(*each, case.offer) is False]
+        of_pools = (operator == "In" and any(key in pool.labels for pool in pools) for key, operator, _ in unmet)
+        if not unmet or not all(of_pools):
+            continue
+        selected = [(key, labels[key]) if key in labels else (POOL_LABEL, case.pool.name) for key, *_ in unmet]
+        if is_affinity:
+            return case.template.with_labels(index, unmet, selected)
+        return {"nodeSelector": {unmet[0][0]: None, **dict(selected)}}
+    return {}
 
 
 def _meets(key: str, operator: str, values: Sequence[object], offer: Offer) -> bool | None:

@@ -86,11 +86,24 @@ class PodTemplate:
         """What the pod requires of its node: each is terms, of which one holds if all its requirements do."""
         selected = mapping(self.spec.get("nodeSelector")).items()
         found: list[list[list[Requirement]]] = [[[(str(key), "In", [value])]] for key, value in selected]
-        required = at(self.spec, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")
-        if isinstance(required, list):
-            terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in maps(required)]
+        if self.affinity is not None:
+            terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in self.affinity]
             found.append([list(map(_requirement, term)) for term in terms])
         return found
+
+    @cached_property
+    def affinity(self) -> Sequence[JsonObject] | None:
+        """Terms of the required node affinity."""
+        required = at(self.spec, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")
+        return maps(required) if isinstance(required, list) else None
+
+    def with_labels(self, index: int, unmet: Sequence[Requirement], labels: Sequence[tuple[str, str]]) -> JsonDict:
+        """Return the required node affinity with labels instead of some requirements of a term."""
+        changed = [*(self.affinity or ())]
+        kept = [each for each in maps(changed[index].get("matchExpressions")) if _requirement(each) not in unmet]
+        new = [{"key": key, "operator": "In", "values": [value]} for key, value in labels]
+        changed[index] = {**changed[index], "matchExpressions": [*kept, *new]}
+        return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": changed}}}}
 
     @cached_property
     def needs_other_pods(self) -> Sequence[str]:
@@ -120,7 +133,11 @@ class PodTemplate:
     def gpu_container(self) -> str:
         """Name of the container that asks for GPUs; the first one if none does."""
         found = self.spec["containers"]
-        asking = (each for each in found if any(map(is_extended, requests_of({"containers": [each]}).amounts)))
+        asking = (
+            each
+            for each in found
+            if at(each, "resources.claims") or any(map(is_extended, requests_of({"containers": [each]}).amounts))
+        )
         return str(next(asking, found[0]).get("name", "main"))
 
 
@@ -206,7 +223,7 @@ class Reason(NamedTuple):
     """Of the table."""
     text: str
     patch: JsonObject = MappingProxyType({})
-    """What to add to the pod template, as a part of it; empty where no line of it helps."""
+    """What to change in the pod's spec and its `metadata`, as a strategic merge patch; empty where no line helps."""
     other_level: Level | None = None
     """Where it is not that of the table."""
 
@@ -291,11 +308,15 @@ class Verdict:
 
     @property
     def patch(self) -> JsonDict:
-        """The lines of all reasons together: maps are joined, containers by name, other lists without doubles."""
+        """The lines of all reasons together, as a strategic merge patch of the pod template.
+
+        Maps are joined, containers by name, other lists without doubles.
+        """
         merged: JsonDict = {}
         for reason in self.reasons:
             _merge(merged, reason.patch)
-        return merged
+        metadata = merged.pop("metadata", None)
+        return {key: lines for key, lines in (("metadata", metadata), ("spec", merged)) if lines}
 
     def __str__(self) -> str:
         said = "; ".join(each.text for each in self.reasons if each.level is not Level.FITS)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -251,7 +252,7 @@ def test_no_line_to_add_lets_a_namespace_into_a_pool_that_does_not_trust_it() ->
     ]
 
     assert patches[0] == {}
-    assert [each["key"] for each in patches[1]["tolerations"]] == [TRUST_LABEL]
+    assert [each["key"] for each in patches[1]["spec"]["tolerations"]] == [TRUST_LABEL]
 
 
 def test_lines_to_ask_for_another_unit_tolerate_the_taint_that_the_old_one_did() -> None:
@@ -259,7 +260,7 @@ def test_lines_to_ask_for_another_unit_tolerate_the_taint_that_the_old_one_did()
     (offer,) = (each for each in OFFERS.values() if each.where == "serve/plugin-mixed")
     patch = judged(MATRIX, offer, spec).patch
 
-    assert judged(MATRIX, offer, merged(spec, patch)).level is Level.FITS
+    assert judged(MATRIX, offer, merged(spec, patch["spec"])).level is Level.FITS
 
 
 def asking_box(name: str, asked: Mapping[str, int], *, twice: bool) -> dict[str, Any]:
@@ -289,15 +290,14 @@ def test_a_pod_fits_with_the_lines_to_change(
 ) -> None:
     boxes = [asking_box(f"c{index}", each, twice=twice) for index, each in enumerate(asked)]
     spec = {"containers": boxes, **({"initContainers": [asking_box("i", first, twice=twice)]} if first else {})}
-    given: Any = {"metadata": {"annotations": annotations}, **spec}
+    given: Any = {"metadata": {"annotations": annotations}, "spec": spec}
     offer = OFFERS[where]
     trust = offer.pool.trust
     labels = {TRUST_LABEL: trust.team} if trust is not None and trust.team else {}
     space = trust.namespaces[0] if trust is not None and trust.namespaces else "jobs"
 
     def judged_as(given: Any) -> Verdict:
-        one = {key: value for key, value in given.items() if key != "metadata"}
-        template = PodTemplate("", None, given.get("metadata", {}), one)
+        template = PodTemplate("", None, given.get("metadata", {}), given["spec"])
         work = Workload("Pod", "x", space, "", 1, {}, (template,))
         return judge(work, template, offer, Context(MATRIX, Manifests((), namespaces={space: labels})))
 
@@ -307,6 +307,47 @@ def test_a_pod_fits_with_the_lines_to_change(
             found.patch,
             judged_as(merged(given, found.patch)),
         )
+
+
+TEMPLATES: Mapping[str, Any] = yaml.safe_load((ROOT / "tests/apiserver/fit_templates.yaml").read_text(encoding="utf-8"))
+NO_LINE_HELPS = {"invalid", "admission", "too-many-units", "too-large"}
+# What no line is for: the namespace, the hardware, and what pods are to keep away from.
+ASKS_FOR_MORE = (
+    "the pool does not trust",
+    "hugepages",
+    "cloud.google.com/",
+    "kubernetes.io/",
+    " Exists,",
+    " DoesNotExist,",
+)
+ASKS_FOR_MORE += (" Gt ", " Lt ", " NotIn ", "claims 2 devices")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_each_reason_goes_with_its_lines(name: str) -> None:
+    """Each template of the scheduler's test, and each pool: a strategic merge patch with the lines of one reason."""
+    each = TEMPLATES[name]
+    space = each.get("namespace", "research")
+    claims = {("ResourceClaimTemplate", space, claim): devices for claim, devices in each.get("claims", {}).items()}
+    manifests = Manifests((), claims, {"research": {TRUST_LABEL: "research"}, "vision": {}, "default": {}})
+    context = Context(MATRIX, manifests)
+
+    def judged_as(given: Any, offer: Offer) -> Verdict:
+        template = PodTemplate("", None, given.get("metadata", {}), given["spec"])
+        return judge(Workload(each.get("kind", "Pod"), "x", space, "", 1, {}, (template,)), template, offer, context)
+
+    for offer in offers(MATRIX):
+        found = judged_as(each, offer)
+        unfit = [reason for reason in found.reasons if reason.level is Level.UNFIT]
+        for reason in unfit:
+            is_more = reason.key in NO_LINE_HELPS or any(words in reason.text for words in ASKS_FOR_MORE)
+            assert bool(reason.patch) is not is_more, (offer.where, reason)
+            lines = Verdict("", (reason,)).patch
+            after = judged_as(merged(each, lines), offer)
+            assert not lines or reason.text not in {one.text for one in after.reasons}, (offer.where, reason)
+        if all(reason.patch for reason in unfit):
+            after = judged_as(merged(each, found.patch), offer)
+            assert after.level is not Level.UNFIT, (offer.where, found.patch, after)
 
 
 def test_no_line_to_add_mends_a_selector() -> None:
