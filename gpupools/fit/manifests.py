@@ -301,7 +301,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
         elif workload is not None:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
             if workload.joined:
-                key = (file, kind, group, own, "of group", workload.joined)
+                key = (*key[:-1], f"group {workload.joined}")
                 workload = _joined(workloads.get(key, workload._replace(templates=())), workload)
                 workloads[key] = workload
             if workloads.setdefault(key, workload) is not workload:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain
@@ -42,11 +42,11 @@ class Case:
     template: PodTemplate
     offer: Offer
     context: Context
+    pool: PoolPlan = field(init=False)
+    """The pool of the node."""
 
-    @property
-    def pool(self) -> PoolPlan:
-        """The pool of the node."""
-        return self.offer.pool
+    def __post_init__(self) -> None:
+        self.pool = self.offer.promise.pool
 
     @cached_property
     def claims(self) -> tuple[Mapping[str, int], Sequence[Reason]]:
@@ -101,7 +101,8 @@ class Case:
     def reasons(self) -> Iterator[Reason]:
         """Yield every reason against the pod; preferred terms decide nothing and are ignored."""
         yield from (Reason("invalid", f"{what}; {fix}") for what, fix in self.template.asked.invalid)
-        yield from chain(_taints(self), _resources(self), _selection(self), self.claims[1], _runtime(self))
+        claims = self.claims[1] if "resourceClaims" in self.template.spec else ()
+        yield from chain(_taints(self), _resources(self), _selection(self), claims, _runtime(self))
         yield from chain(_fabric(self), _trust(self), _schedulers(self), _undecided(self))
 
 

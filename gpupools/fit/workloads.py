@@ -331,7 +331,7 @@ class Verdict:
 
 def _merge(into: JsonDict, patch: JsonObject) -> None:
     for key, value in patch.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             _merge(into.setdefault(key, {}), value)
         elif isinstance(value, list):
             own = into.setdefault(key, [])
@@ -341,6 +341,6 @@ def _merge(into: JsonDict, patch: JsonObject) -> None:
                 if same is not None:
                     _merge(same, item)
                 elif item not in own:
-                    own.append(dict(item) if isinstance(item, Mapping) else item)
+                    own.append(dict(item) if isinstance(item, dict) else item)
         else:
             into[key] = value

@@ -312,15 +312,8 @@ def test_a_pod_fits_with_the_lines_to_change(
 TEMPLATES: Mapping[str, Any] = yaml.safe_load((ROOT / "tests/apiserver/fit_templates.yaml").read_text(encoding="utf-8"))
 NO_LINE_HELPS = {"invalid", "admission", "too-many-units", "too-large"}
 # What no line is for: the namespace, the hardware, and what pods are to keep away from.
-ASKS_FOR_MORE = (
-    "the pool does not trust",
-    "hugepages",
-    "cloud.google.com/",
-    "kubernetes.io/",
-    " Exists,",
-    " DoesNotExist,",
-)
-ASKS_FOR_MORE += (" Gt ", " Lt ", " NotIn ", "claims 2 devices")
+ASKS_FOR_MORE = ["the pool does not trust", "hugepages", "cloud.google.com/", "kubernetes.io/", "claims 2 devices"]
+ASKS_FOR_MORE += [" Exists,", " DoesNotExist,", " Gt ", " Lt ", " NotIn "]
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
