@@ -26,9 +26,9 @@ from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import Path, Problem, Rejected, dotted, shown
 from gpupools.common.input_files import files_of
 from gpupools.common.json_types import JsonObject, mapping
-from gpupools.common.numbers import whole_number
+from gpupools.common.numbers import quantity, whole_number
 from gpupools.common.structured_text import NotStructured, read_text
-from gpupools.fit.workloads import CLAIMED, Manifests, PodTemplate, Workload, maps
+from gpupools.fit.workloads import CHANNEL, CLAIMED, Manifests, PodTemplate, Workload, maps
 from gpupools.readback.inputs import at, string_map
 from gpupools.stackfile.check import Located
 
@@ -48,9 +48,10 @@ _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 _FACTOR = re.compile(r"(?P<path>[\w.|]+)=(?P<default>\d+)(?:>=(?P<least>[\w.]+))?(?:<=(?P<most>[\w.]+))?")
 _WORDS = {dict: "a map", list: "a list", str: "a text", bool: "a boolean", int: f"a whole number from 0 to {_MOST}"}
 _TEXT_MAPS = ("metadata.labels", "metadata.annotations", "spec.nodeSelector")
+_AMOUNTS = ("spec.overhead", "spec.resources.limits", "spec.resources.requests")
 _CONTAINERS = ("spec.containers", "spec.initContainers")
 _PARTS: Mapping[type, Sequence[str]] = {
-    dict: (*_TEXT_MAPS, "spec.affinity", "spec.overhead", "spec.resources.limits", "spec.resources.requests"),
+    dict: (*_TEXT_MAPS, *_AMOUNTS, "spec.affinity"),
     list: (*_CONTAINERS, "spec.tolerations", "spec.volumes", "spec.resourceClaims", "spec.topologySpreadConstraints"),
     str: ("spec.schedulerName", "spec.runtimeClassName", "spec.priorityClassName", "spec.nodeName"),
 }
@@ -69,11 +70,13 @@ def _keys(path: str) -> Path:
     return tuple(filter(None, path.split(".")))
 
 
-def _is_rendered_later(value: Any) -> bool:
+def _is_rendered_later(value: Any, mark: str = "{{") -> bool:
     """Return whether a value has a placeholder of Helm; without quotes, `{{ x }}` is a map with a map as its key."""
     if isinstance(value, dict):
-        return "?" in value or any(_is_rendered_later(inner) for key, inner in value.items() if key not in _FREE)
-    return any(map(_is_rendered_later, value)) if isinstance(value, list) else isinstance(value, str) and "{{" in value
+        return "?" in value or any(_is_rendered_later(inner, mark) for key, inner in value.items() if key not in _FREE)
+    if isinstance(value, list):
+        return any(_is_rendered_later(inner, mark) for inner in value)
+    return isinstance(value, str) and mark in value
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,13 @@ class _Object:
             fix = _RENDER if _is_rendered_later(found) else f"write {_WORDS[kind]}"
             self.tell(at, f"got {shown(found)}", _FILL if str(found).startswith("$") else fix)
         return found if is_right else None
+
+    def amounts(self, at: Path) -> None:
+        """Look at the amounts of resources; null is 0 for the API server."""
+        for name, given in (self.value(at, dict) or {}).items():
+            amount = quantity(given)
+            if given is not None and (amount is None or amount < 0) and "$" not in str(given):
+                self.tell((*at, name), f"got {shown(given)}", "write a quantity such as 1, 500m or 4Gi")
 
     def count(self, factors: str, base: Path = ()) -> int | None:
         """Return a product of numbers; None for one pod per node."""
@@ -147,8 +157,14 @@ class _Object:
                 if self.value((*path, index), dict) is None and part[index] is None:
                     self.tell((*path, index), "got null", f"write {_WORDS[dict]}")
                 for key in ("limits", "requests") if name in _CONTAINERS else ():
-                    self.value((*path, index, "resources", key), dict)
+                    self.amounts((*path, index, "resources", key))
+            if name in _AMOUNTS:
+                self.amounts(path)
         spec = mapping(template.get("spec"))
+        boxes = [*maps(spec.get("containers")), *maps(spec.get("initContainers"))]
+        asked = [spec.get("nodeSelector"), spec.get("affinity"), *(each.get("resources") for each in boxes)]
+        if _is_rendered_later(asked, "$"):
+            self.tell((*at, "spec"), "has a variable in a selector or among resources", _FILL)
         if not spec.get("containers", True):
             self.tell((*at, "spec"), "has no containers", "give at least one container")
         named, _, default = row["scheduler"].partition("=")
@@ -309,6 +325,8 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
                 problems[Located(FilePath(file), workload.line, Problem((), what, "keep one"))] = None
         elif kind in CLAIMED:
             claims[kind, own, name] = mapping(at(item, CLAIMED[kind]))
+        elif kind == "ComputeDomain":
+            claims["ResourceClaimTemplate", own, str(at(item, "spec.channel.resourceClaimTemplate.name"))] = CHANNEL
         elif (kind, group) == ("Namespace", ""):
             namespaces[name] = string_map(metadata.get("labels"))
         elif kind == "MutatingWebhookConfiguration":

@@ -14,8 +14,8 @@ from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.common.taints import Effect, Taint
 from gpupools.fit.offers import ZONE_LABEL, Offer, offered_units
 from gpupools.fit.requests import is_extended, shown_amount
-from gpupools.fit.workloads import Level, Manifests, PodTemplate, Reason, Requirement, Verdict, Workload, maps
-from gpupools.plan.fabric import CHANNEL_CLASS, channel_name
+from gpupools.fit.workloads import CHANNEL, Level, Manifests, PodTemplate, Reason, Requirement, Verdict, Workload, maps
+from gpupools.plan.fabric import channel_name
 from gpupools.plan.hami import HAMI, HAMI_SCHEDULER
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS, GPU_RESOURCE, KAI_SCHEDULER
@@ -141,7 +141,7 @@ def _resources(case: Case) -> Iterator[Reason]:
         text = f"requests {shown_amount(name, amount)}"
         if offered is None and name.startswith(ACCELERATOR_RESOURCES):
             yield Reason("other-resource", f"{text}, and the pool offers {offered_units(pool)}", _units_patch(case))
-        elif offered is None and is_extended(name) and not offer.has_all_labels:
+        elif offered is None and is_extended(name) and not (offer.has_all_labels or _is_of_plan(name, case)):
             yield Reason("unknown-resource", f"requests {name}, which nothing in the plan offers")
         elif offered is None:
             yield Reason("other-resource", f"{text}, which the nodes do not offer")
@@ -160,6 +160,11 @@ def _resources(case: Case) -> Iterator[Reason]:
             yield Reason("several-shares", text, _patch(case, unit, instead_of=(name,)))
     if offer.pods is not None and offer.pods < 1:
         yield Reason("pods", "the node has its maximum of pods")
+
+
+def _is_of_plan(resource: str, case: Case) -> bool:
+    """Return whether another pool offers a resource beside its GPUs, such as RDMA interfaces."""
+    return any(resource in pool.provider_plan.extra_resources() for pool in case.context.plan.pools)
 
 
 def _claims_patch(case: Case, others: Sequence[JsonObject]) -> JsonDict:
@@ -288,8 +293,7 @@ def _templates(pool: PoolPlan) -> JsonDict:
     """Return the devices of the claim templates that a pool's namespaces need, and that a ComputeDomain makes."""
     items = [item for item in (*pool.namespace_objects, pool.claim_template) if item.get("kind") == _TEMPLATE]
     found = {item["metadata"]["name"]: item["spec"]["spec"]["devices"] for item in items}
-    channel = {"requests": [{"exactly": {"deviceClassName": CHANNEL_CLASS}}]}
-    return found | ({channel_name(pool.name): channel} if pool.compute_domains else {})
+    return found | ({channel_name(pool.name): CHANNEL} if pool.compute_domains else {})
 
 
 def _runtime(case: Case) -> Iterator[Reason]:

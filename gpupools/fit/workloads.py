@@ -11,6 +11,7 @@ from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.fit.requests import Requests, is_extended, requests_of
+from gpupools.plan.fabric import CHANNEL_CLASS
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
 from gpupools.plan.prices import PoolPrice, total
 from gpupools.plan.quotas import QuotaNeed
@@ -196,6 +197,8 @@ class Manifests(NamedTuple):
 
 CLAIMED = {"ResourceClaim": "spec.devices", "ResourceClaimTemplate": "spec.spec.devices"}
 """Where objects that pods name have the devices that they claim."""
+CHANNEL: JsonObject = {"requests": [{"exactly": {"deviceClassName": CHANNEL_CLASS}}]}
+"""What the claim template that a ComputeDomain makes claims."""
 
 
 class Level(StrEnum):

@@ -242,6 +242,15 @@ def test_claims_are_read_as_the_api_server_and_the_scheduler_do(name: str) -> No
     assert ([each.key for each in case.claims[1]], sum(case.claims[0].values())) == ([key] if key else [], number)
 
 
+def test_the_interfaces_of_another_pool_are_a_resource_that_the_plan_knows() -> None:
+    plan = check_stack_file(ROOT / "examples/stacks/Pulumi.training.yaml", clouds()).plan
+    asked = asking(**{"gpu_gpu": 1, "vpc.amazonaws.com/efa": 1, "rdma/other": 1})
+    found = {offer.pool.cloud: judged(plan, offer, asked) for offer in offers(plan)}
+
+    assert {name for name, each in found.items() if "other-resource" not in keys(each)} == {"aws"}
+    assert all(keys(each, Level.UNKNOWN) == {"unknown-resource"} for each in found.values())
+
+
 def test_no_line_to_add_lets_a_namespace_into_a_pool_that_does_not_trust_it() -> None:
     template = PodTemplate("", None, {}, {"containers": ONE["containers"]})
     manifests = Manifests((), namespaces={"outside": {}, "inside": {TRUST_LABEL: "research"}})
@@ -513,8 +522,6 @@ INVALID: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"containers": [{"name": "main", "resources": {"limits": {"cpu": 1}, "requests": {"cpu": 2}}}]},
         "more cpu than its limit",
     ),
-    "no quantity": (asking(gpu_gpu="eight"), "got 'eight'"),
-    "less than nothing": (asking(gpu_gpu=-1), "got -1"),
     "huge pages alone": (
         {"containers": [{"name": "main", "resources": {"limits": {"hugepages-2Mi": "2Mi"}}}, box("b", cpu=1)]},
         "huge pages without cpu and memory",

@@ -12,7 +12,7 @@ import yaml
 from gpupools.common.csv_rows import data_rows
 from gpupools.fit.answers import answers
 from gpupools.fit.manifests import read_manifests
-from gpupools.fit.workloads import Manifests
+from gpupools.fit.workloads import CHANNEL, Manifests
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 
@@ -108,6 +108,13 @@ def test_claims_of_a_set_are_volumes_of_its_pods(tmp_path: Path) -> None:
 
 
 DEPLOYMENT = by_id("deployment")
+
+
+def gpus(amount: Any) -> Any:
+    """Return a container, as https://github.com/awslabs/awsome-distributed-ai has those with variables."""
+    return {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": amount}}}
+
+
 MISTAKES = (
     ("no containers", changed("spec/containers", [], POD), "spec: has no containers; give"),
     ("containers a map", changed("spec/containers", {"a": 1}, POD), "got a map with 'a'; write a list"),
@@ -129,6 +136,18 @@ MISTAKES = (
     ("placeholder", changed("spec/nodeSelector", {"a": "{{ .x }}"}, POD), "helm template CHART > FILE"),
     ("placeholder for a number", changed("spec/replicas", "{{ .x }}", DEPLOYMENT), "helm template CHART > FILE"),
     ("variable for a number", changed("spec/replicas", "${N}", DEPLOYMENT), "got '${N}'; fill in the variables first"),
+    (
+        "variable for GPUs",
+        changed("spec/containers/0", gpus("${GPUS}"), POD),
+        "spec: has a variable in a selector or among resources; fill in the variables first: envsubst",
+    ),
+    ("no quantity", changed("spec/containers/0", gpus("eight"), POD), "nvidia.com/gpu: got 'eight'; write a quantity"),
+    ("less than nothing", changed("spec/containers/0", gpus(-1), POD), "nvidia.com/gpu: got -1; write a quantity"),
+    (
+        "variable for a machine",
+        changed("spec/nodeSelector", {"node.kubernetes.io/instance-type": "$INSTANCE_TYPE"}, POD),
+        "spec: has a variable in a selector or among resources; fill in the variables first: envsubst",
+    ),
     (
         "gang above its pods",
         changed("metadata/annotations", {"scheduling.volcano.sh/group-min-member": "9"}, DEPLOYMENT),
@@ -224,6 +243,7 @@ def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
     rule = {"apiGroups": [""], "resources": ["pods"], "operations": ["CREATE"]}
     hook = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
     claim = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "c", "namespace": "n"}}
+    channel = {"channel": {"resourceClaimTemplate": {"name": "own"}}}
     found = read(
         tmp_path,
         {"apiVersion": "v1", "kind": "List", "items": [POD]},
@@ -232,13 +252,15 @@ def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"a": "b"}}},
         hook | {"metadata": {"name": "of pods"}, "webhooks": [{"rules": [rule]}]},
         hook | {"metadata": {"name": "of jobs"}, "webhooks": [{"rules": [rule | {"resources": ["jobs"]}]}]},
+        claim | {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "spec": channel},
         {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "i"}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "i"}},
         None,
     )
 
     assert [each.name for each in found.workloads] == ["x"]
-    assert found.claims == {(kind, "n", "c"): devices for kind in ("ResourceClaim", "ResourceClaimTemplate")}
+    of_files = {(kind, "n", "c"): devices for kind in ("ResourceClaim", "ResourceClaimTemplate")}
+    assert found.claims == {**of_files, ("ResourceClaimTemplate", "n", "own"): CHANNEL}
     assert found.namespaces == {"n": {"a": "b"}}
     assert found.webhooks == ("of pods",)
     assert found.not_read == {"ScaledObject.keda.sh": 1}
