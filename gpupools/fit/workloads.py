@@ -337,7 +337,7 @@ def _merge(into: JsonDict, patch: JsonObject) -> None:
         if isinstance(value, dict):
             _merge(into.setdefault(key, {}), value)
         elif isinstance(value, list):
-            own = into.setdefault(key, [])
+            own = into[key] = into.get(key) or []
             is_named = key in ("containers", "initContainers")
             for item in value:
                 same = next((each for each in own if is_named and each["name"] == item["name"]), None)

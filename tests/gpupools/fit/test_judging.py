@@ -95,6 +95,18 @@ def test_pods_with_interfaces_fit(name: str) -> None:
     check_pools(plan_of(stack_with(name)))
 
 
+def test_lines_for_interfaces_go_together_with_those_for_a_claim_of_other_devices() -> None:
+    plan = plan_of(stack_with("roce"))
+    (offer,) = offers(plan)
+    (box,) = limited(offer.pool.pod(), "nvidia.com/gpu", 8)["containers"]
+    box["resources"]["claims"] = [{"name": "other"}]
+    spec = {"containers": [box], "resourceClaims": [{"name": "other", "resourceClaimTemplateName": "slice"}]}
+    found = judged(plan, offer, spec, claims=CLAIMS)
+
+    assert keys(found) == {"claim"}
+    assert {"$patch": "delete", "name": "other"} in found.patch["spec"]["resourceClaims"]
+
+
 TAINTS = st.lists(
     st.sampled_from(["team=a:NoSchedule", "other=b:NoExecute", "slow=true:PreferNoSchedule"]), unique=True
 )
