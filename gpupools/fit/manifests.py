@@ -318,8 +318,7 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
             if workload.joined:
                 key = (*key[:-1], f"group {workload.joined}")
-                workload = _joined(workloads.get(key, workload._replace(templates=())), workload)
-                workloads[key] = workload
+                workloads[key] = workload = _joined(workloads.get(key, workload._replace(templates=())), workload)
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
                 problems[Located(FilePath(file), workload.line, Problem((), what, "keep one"))] = None
