@@ -91,6 +91,8 @@ class AksPoolPlan(ProviderPlan):
     # provider/pkg/provider/diff.go), and the pool's name is made of it.
     unordered: ClassVar[frozenset[str]] = frozenset({"availability_zones"})
     drained_together = ("max_surge", "max_unavailable")
+    # https://learn.microsoft.com/azure/aks/use-labels#reserved-system-labels
+    label_owners = ("azure.com", "agentpool", "accelerator", "storageprofile", "storagetier")
     # AKS's limit; the default depends on the cluster's network (30, 110 or 250).
     # https://learn.microsoft.com/azure/aks/quotas-skus-regions
     usual_pods = 250

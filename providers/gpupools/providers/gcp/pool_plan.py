@@ -156,6 +156,7 @@ class GkePoolPlan(ProviderPlan):
     usual_pods = 110
     """https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr"""
     drained_together = ("upgrade.max_surge", "upgrade.max_unavailable", "upgrade.batch_node_count")
+    label_owners = ("google.com", "gke.io")
 
     def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
         """Return the number of nodes that a new pool starts with: resizing a pool changes it, a change replaces."""
