@@ -104,17 +104,15 @@ def gangs_of(snapshot: Snapshot, pods: Iterable[JsonObject]) -> Mapping[tuple[st
         (each["metadata"]["namespace"], each["metadata"]["name"]): each["spec"].get("minMember", 0)
         for each in snapshot.of("podgroups")
     }
-    found = dict[tuple[str, str], Gang]()
+    found = defaultdict[tuple[str, str], dict[str, PodTemplate]](dict)
     for pod in (each for each in pods if not each["spec"].get("nodeName")):
-        key, count = group_of(pod), (pod["metadata"].get("annotations") or {}).get(_GROUP_COUNT, "")
-        number = least.get(key, int(count) if count.isdecimal() else 0)
-        if number > 1:
-            own, same = found.setdefault(key, Gang(number, {})).templates, alike(pod)
-            before = own[same].pods if same in own else 0
-            own[same] = PodTemplate("", None, pod["metadata"], pod["spec"], (before or 0) + 1)
+        key, count, same = group_of(pod), (pod["metadata"].get("annotations") or {}).get(_GROUP_COUNT, ""), alike(pod)
+        least.setdefault(key, int(count) if count.isdecimal() else 0)
+        before = found[key][same].pods or 0 if same in found[key] else 0
+        found[key][same] = PodTemplate("", None, pod["metadata"], pod["spec"], before + 1)
     # Of pods that are not there, nothing is known.
-    seen = {key: sum(each.pods or 0 for each in gang.templates.values()) for key, gang in found.items()}
-    return {key: gang._replace(least=min(gang.least, seen[key])) for key, gang in found.items()}
+    seen = {key: sum(each.pods or 0 for each in own.values()) for key, own in found.items()}
+    return {key: Gang(min(least[key], seen[key]), own) for key, own in found.items() if min(least[key], seen[key]) > 1}
 
 
 def manifests_of(snapshot: Snapshot) -> Manifests:
