@@ -96,6 +96,12 @@ def test_screen() -> None:
     ]
 
 
+def test_a_finding_about_another_object_shows_what_that_says() -> None:
+    (script,) = (each for each in SCRIPTS if each.name == "a plugin that fails on both nodes")
+    (found,) = asked(prefixes(script)[-1])
+    assert "device-plugin-n1: container nvidia-device-plugin: CrashLoopBackOff" in found.text
+
+
 def test_pods_that_wait_for_one_reason_are_one_group() -> None:
     made = world(runs(4), holds("n1", "n2", "n3", "n4"))
     for index in range(3):
