@@ -109,7 +109,7 @@ def documents() -> dict[str, Any]:
     of = {"aws": _iam_policy, "azure": _azure_role, "gcp": _google_role}
     found = {f"{cloud}-{access}.json": write(rows(cloud), access) for cloud, write in of.items() for access in _TITLES}
     found["cluster-ready.json"] = _cluster_role("gpupools-ready", _ready_rules())
-    found["cluster-fit.json"] = _cluster_role("gpupools-fit", _list_rules(live.READS))
+    found["cluster-fit.json"] = _cluster_role("gpupools-fit", _list_rules((*live.READS, *live.GROUPS.values())))
     found["cluster-policy.json"] = _cluster_role("gpupools-policy", _list_rules(cluster_objects.READS))
     found["cluster-mig-walk.json"] = _cluster_role("gpupools-mig-walk", _WALK_RULES)
     found["namespace-mig-walk.json"] = _cluster_role("gpupools-mig-walk", _WALK_CONFIG_RULES, "gpu-operator")

@@ -1,5 +1,7 @@
 """What a cluster has for pods that wait for GPUs, and what its running pods hold: all that `ready` does not read."""
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -11,7 +13,7 @@ from gpupools.common.numbers import quantity
 from gpupools.common.taints import HARD_EFFECTS
 from gpupools.fit.offers import Amount, Offer
 from gpupools.fit.requests import Amounts, requests_of
-from gpupools.fit.workloads import CLAIMED, Manifests
+from gpupools.fit.workloads import CLAIMED, Manifests, PodTemplate
 from gpupools.plan.cloud import Cloud
 from gpupools.readback.inputs import at
 from gpupools.ready.live_cluster import ClusterApi, read_snapshot
@@ -25,7 +27,25 @@ READS = (
     Read("resourceclaims", "resource.k8s.io/v1", "what pods claim, and which devices are in use"),
     Read("resourceclaimtemplates", "resource.k8s.io/v1", "what pods claim"),
 )
-"""What is read in addition to `ready`'s; the ClusterRole in docs/reference/permissions is generated from it."""
+GROUPS = {
+    "kai": Read("podgroups", "scheduling.run.ai/v2alpha2", "how many pods start together"),
+    "volcano": Read("podgroups", "scheduling.volcano.sh/v1beta1", "how many pods start together"),
+}
+"""The same, of the scheduler of teams; Kueue's pods have it themselves."""
+_GROUP_NAMES = ("pod-group-name", "scheduling.k8s.io/group-name", "kueue.x-k8s.io/pod-group-name")
+"""Annotations of KAI and Volcano, and label or annotation of Kueue, that name the group of a pod."""
+_GROUP_COUNT = "kueue.x-k8s.io/pod-group-total-count"
+# In what pods of one Job or Deployment differ.
+_OWN_NAMES = re.compile(r'kube-api-access-\w+|"batch.kubernetes.io/job-completion-index": "\d+"|"hostname": "[^"]*"')
+
+
+class Gang(NamedTuple):
+    """Pods that start together or not at all."""
+
+    least: int
+    """How many, of those that are there."""
+    templates: Mapping[str, PodTemplate]
+    """Of those that have no node, by what is alike in them."""
 
 
 class Live(NamedTuple):
@@ -34,6 +54,8 @@ class Live(NamedTuple):
     snapshot: Snapshot
     pods: Sequence[JsonObject]
     """Those that are asked about."""
+    gangs: Mapping[tuple[str, str], Gang]
+    """By namespace and group."""
     held: Mapping[str, Amounts]
     """By node."""
     manifests: Manifests
@@ -50,11 +72,47 @@ def read_live(api: ClusterApi, cluster: Cluster, cloud: Cloud, pod: str = "") ->
     space, _, name = pod.partition("/")
     path = f"/api/v1/namespaces/{quote(space, safe='')}/pods" if pod else "/api/v1/pods"
     bound = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+    groups = [GROUPS[each] for each in (cluster.runtime.scheduler,) if each in GROUPS]
     with api.look():
-        snapshot = read_snapshot(api, cluster, cloud, READS)
-        asked = list(api.items(path, "", fieldSelector=f"metadata.name={name}" if pod else "status.phase=Pending"))
+        snapshot = read_snapshot(api, cluster, cloud, (*READS, *groups))
+        waiting = list(api.items(path, "", fieldSelector="status.phase=Pending"))
+        asked = list(api.items(path, "", fieldSelector=f"metadata.name={name}")) if pod else waiting
         others = () if "pods" in snapshot.unseen else api.items("/api/v1/pods", "", keeps=False, fieldSelector=bound)
-        return Live(snapshot, asked, held_on(snapshot, others), manifests_of(snapshot))
+        return Live(snapshot, asked, gangs_of(snapshot, waiting), held_on(snapshot, others), manifests_of(snapshot))
+
+
+def group_of(pod: JsonObject) -> tuple[str, str]:
+    """Return namespace and name of the group of a pod; an empty name for none."""
+    meta = pod["metadata"]
+    marks = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
+    return meta["namespace"], next((marks[key] for key in _GROUP_NAMES if key in marks), "")
+
+
+def alike(pod: JsonObject) -> str:
+    """Return what pods of one Job or Deployment have in common."""
+    return _OWN_NAMES.sub("", json.dumps([pod["metadata"].get("annotations"), pod["spec"]]))
+
+
+def gangs_of(snapshot: Snapshot, pods: Iterable[JsonObject]) -> Mapping[tuple[str, str], Gang]:
+    """Return the gangs of pods that wait, with those of their pods that have no node.
+
+    Sources: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/apis/scheduling/v2alpha2/podgroup_types.go
+    (a group of groups has no `minMember`); https://github.com/volcano-sh/volcano tag v1.15.1, pkg/scheduler/api;
+    https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/.
+    """
+    least = {
+        (each["metadata"]["namespace"], each["metadata"]["name"]): each["spec"].get("minMember", 0)
+        for each in snapshot.of("podgroups")
+    }
+    found = defaultdict[tuple[str, str], dict[str, PodTemplate]](dict)
+    for pod in (each for each in pods if not each["spec"].get("nodeName")):
+        key, count, same = group_of(pod), (pod["metadata"].get("annotations") or {}).get(_GROUP_COUNT, ""), alike(pod)
+        least.setdefault(key, int(count) if count.isdecimal() else 0)
+        before = found[key][same].pods or 0 if same in found[key] else 0
+        found[key][same] = PodTemplate("", None, pod["metadata"], pod["spec"], before + 1)
+    # Of pods that are not there, nothing is known.
+    seen = {key: sum(each.pods or 0 for each in own.values()) for key, own in found.items()}
+    return {key: Gang(min(least[key], seen[key]), own) for key, own in found.items() if min(least[key], seen[key]) > 1}
 
 
 def manifests_of(snapshot: Snapshot) -> Manifests:

@@ -3,15 +3,15 @@
 What is wrong with nodes and pools is `ready`'s to say: its findings are the one table of causes.
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from shlex import quote
 from typing import NamedTuple
 
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.fit.live import Live, NodeOffers, node_offers
+from gpupools.fit.counting import Costs, needs
+from gpupools.fit.live import Gang, Live, NodeOffers, alike, group_of, node_offers
 from gpupools.fit.offers import Offer, offers
 from gpupools.fit.pod_judging import Context, judge
 from gpupools.fit.team_queues import Sharing, sharing_of, team_reasons
@@ -42,8 +42,6 @@ _WORKLOADS = {"kai-scheduler": "podgroups.scheduling.run.ai", "volcano": "podgro
 _COMPARE = "kubectl -n {space} get pod {name} -o yaml > pod.yaml && gpupools fit pod.yaml --stack {file}"
 # https://github.com/kubernetes/kubernetes/tree/master/pkg/scheduler/framework/plugins/volumebinding
 _VOLUMES = re.compile("persistentvolumeclaim|volume node affinity conflict|persistent volumes", re.IGNORECASE)
-# In what pods of one Job or Deployment differ.
-_OWN_NAMES = re.compile(r'kube-api-access-\w+|"batch.kubernetes.io/job-completion-index": "\d+"|"hostname": "[^"]*"')
 
 
 class Answer(NamedTuple):
@@ -124,9 +122,10 @@ def answers(live: Live, given: Given, pod: str = "") -> list[Answer]:
     nodes = [snapshot.nodes_of_pool.get(offer.pool.name, ()) for offer in own]
     offered = [[node_offers(node, offer, live) for node in of] for offer, of in zip(own, nodes, strict=True)]
     pools, sharing = list(zip(own, statuses, offered, strict=True)), sharing_of(given.plan)
-    pods = [_Pod(each, live, given, pools, sharing) for each in live.pods]
+    costs = Costs(given.plan, given.clouds)
+    pods = [_Pod(each, live, given, pools, sharing, costs) for each in live.pods]
     waiting = [each for each in pods if pod or (each.template.asks_for_gpus and not each.spec.get("nodeName"))]
-    known: dict[str, Answer] = {}
+    known: dict[Hashable, Answer] = {}
     answered = [known.get(each.like) or known.setdefault(each.like, each.answer()) for each in waiting]
     answered += [_missing(pod, snapshot, given)] if pod and not live.pods else []
     unseen = [f"not seen: {kind}: {why}" for kind, why in snapshot.unseen.items()]
@@ -159,21 +158,32 @@ def _newest(events: Iterable[JsonObject], *reasons: str) -> JsonObject:
 
 class _Pod:
     def __init__(
-        self, pod: JsonObject, live: Live, given: Given, pools: Sequence[_Pool], sharing: Mapping[str, Sharing]
+        self,
+        pod: JsonObject,
+        live: Live,
+        given: Given,
+        pools: Sequence[_Pool],
+        sharing: Mapping[str, Sharing],
+        costs: Costs,
     ) -> None:
-        self.sharing = sharing
+        self.sharing, self.costs = sharing, costs
         self.name, self.spec, self.status = full_name(pod), pod["spec"], pod["status"]
         self.snapshot, self.given, self.pools, meta = live.snapshot, given, pools, pod["metadata"]
-        self.context, self.template = Context(given.plan, live.manifests), PodTemplate("", None, meta, self.spec)
-        self.workload = Workload("Pod", meta["name"], meta["namespace"], "", None, meta, (self.template,))
+        self.context = Context(given.plan, live.manifests, [offer for offer, *_ in pools])
+        same, alone = alike(pod), PodTemplate("", None, meta, self.spec)
+        self.gang = live.gangs.get(group_of(pod), Gang(0, {}))
+        templates = self.gang.templates if same in self.gang.templates else {same: alone}
+        self.template, gangs = templates[same], dict.fromkeys(("kai", "volcano", "kueue"), self.gang.least)
+        self.workload = Workload(
+            "Pod", meta["name"], meta["namespace"], "", None, meta, tuple(templates.values()), gangs
+        )
         events = self.snapshot.events_of.get(("Pod", meta["namespace"], meta["name"]), ())
         # A pod of the same name may have been there before.
         self.events = [each for each in events if at(each, "involvedObject.uid") in (None, meta.get("uid"))]
         self.failed = _newest(self.events, "FailedScheduling")
         self.refused = str(condition(pod, "PodScheduled").get("message") or self.failed.get("message", ""))
         self.autoscaler = _newest(self.events, *ANSWERS)
-        like = [meta["namespace"], meta.get("annotations"), self.spec, self.refused, self.autoscaler.get("message")]
-        self.like = _OWN_NAMES.sub("", json.dumps(like))
+        self.like = group_of(pod), same, self.refused, self.autoscaler.get("message")
 
     def answer(self) -> Answer:
         scheduler, has = self.spec.get("schedulerName"), {name for offer, *_ in self.pools for name in offer.schedulers}
@@ -191,22 +201,21 @@ class _Pod:
         }
         states = (self._says(key, text) for key, text in anywhere.items() if text)
         found = (
-            (self._by_shares() if not anywhere["placed"] else None)
+            (self._by_shares() if not anywhere["placed"] and (scheduler in _WORKLOADS or of_kueue) else None)
             or next(states, None)
             or min(map(self._in_pool, self.pools), key=lambda each: each[0])[1]
         )
         return found if found.level is Level.FITS else found._replace(details=tuple(self._details(found.where)))
 
     def _by_shares(self) -> Answer | None:
-        """Return why KAI or Volcano never starts the pod on a pool that it fits: by share or queue of its team."""
-        if self.spec.get("schedulerName") not in _WORKLOADS:
-            return None
+        """Return why a scheduler of teams never starts the pod or its gang on a pool that the pod fits."""
         fitting = [offer for offer, *_ in self.pools if self._judged(offer).level is not Level.UNFIT]
-        never = list[Answer]()
+        never, who = list[Answer](), "its gang" if self.gang.least else "the pod"
         for offer in fitting:
-            reasons = team_reasons(self.workload, self.template, offer, self.context, self.sharing)
+            reasons = [*team_reasons(self.workload, self.template, offer, self.context, self.sharing)]
+            reasons += needs(self.workload, self.template, offer, self.context, self.costs).reasons
             unfit = [each for each in reasons if each.level is Level.UNFIT and REASONS[each.key]["by"] not in _BESIDE]
-            never += [self._says(each.key, f"the pod {each.text}", offer.where, "pod") for each in unfit[:1]]
+            never += [self._says(each.key, f"{who} {each.text}", offer.where, "pod") for each in unfit[:1]]
         return never[0] if never and len(never) == len(fitting) else None
 
     def _says(self, key: str, text: str, where: str = "", disagrees: str = "") -> Answer:
@@ -250,7 +259,7 @@ class _Pod:
         for lack in (each for each in status.short if each.partition(":")[0] in differ):
             node = lack.partition(":")[0]
             found = next((each for each in status.findings if each.object == node), status.findings[0])
-            return 1, _by_finding(self.name, found, lack, where)
+            return 1, _by_finding(self.name, found, lack if found.object == node else found.message, where)
         if differ:  # nodes that boot break no promise
             return 1, self._says("scaling-up", f"{differ[0]} of {where} boots", where)
         if best is plan and plan.level is Level.UNKNOWN:

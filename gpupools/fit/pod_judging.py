@@ -247,7 +247,9 @@ def _unmet(terms: Sequence[Sequence[Requirement]], case: Case, *, is_affinity: b
     key, operator, values = unmet
     is_one = operator == "In" and len(values) == 1
     text = f"selects {key}={values[0]}" if is_one else f"selects {key} {operator} {', '.join(map(str, values))}".strip()
-    if open_terms:
+    if open_terms and key == "metadata.name":
+        yield Reason("node-name", f"{text}, and the cloud names the nodes")
+    elif open_terms:
         text = f"{text}, which the cloud or GPU software may write on running nodes"
         yield Reason("unknown-label", f"{text}; select {POOL_LABEL}={offer.pool.name} instead")
     else:

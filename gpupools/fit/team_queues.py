@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import NamedTuple
 
 from gpupools.common.errors import enumeration, shown
@@ -110,6 +111,22 @@ class _Case(Case):
         values = (given.get(key) for meta in found if isinstance(given := meta.get(part), Mapping))
         return next((str(value) for value in values if value), "")
 
+    @cached_property
+    def queue(self) -> tuple[str, str, JsonDict]:
+        """The queue of KAI or Volcano that is named, which part of the metadata names it, and what that part lacks."""
+        is_kai, wanted = self.sharing.scheduler == "kai", f"{self.team}.{self.queued}"
+        part, key = ("labels", kai.QUEUE_LABEL) if is_kai else ("annotations", volcano.QUEUE_ANNOTATION)
+        queue = self.workload.queue or self.named(part, key, of_object=is_kai)
+        lacks = {key: wanted} if queue != wanted else {}
+        lacks |= {POOL_LABEL: self.queued} if is_kai and self.named(part, POOL_LABEL) != self.queued else {}
+        return queue, part, lacks
+
+    @property
+    def queue_patch(self) -> JsonObject:
+        """What to add, so that the queue of the team finds the pod."""
+        _, part, lacks = self.queue
+        return {"metadata": {part: lacks}} if self.shares and not self.workload.queue else {}
+
     def counted(self, units: Mapping[str, Decimal]) -> Mapping[str, Decimal]:
         """Return units of the pool as the scheduler counts them: KAI in GPUs."""
         units = {name: amount for name, amount in units.items() if name in self.pool.countable}
@@ -159,8 +176,8 @@ https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, deployments/kai-sche
 
 
 def _denied(case: _Case) -> Iterator[Reason]:
-    """Yield what the admission policy `team-pods` rejects: `data/trust_policies.yaml`."""
-    spec, space, own = case.template.spec, case.workload.namespace, case.sharing
+    """Yield what the admission policies `team-queues` and `team-pods` reject: `data/trust_policies.yaml`."""
+    spec, space, own, queue = case.template.spec, case.workload.namespace, case.sharing, case.queue[0]
     pools = {pool.name: pool for pool in own.shares.pools}
     limits = [(each.get("resources") or {}).get("limits") or {} for each in spec.get("containers") or ()]
     asks = any(name.startswith("nvidia.com/") for limit in limits for name in limit)
@@ -171,15 +188,17 @@ def _denied(case: _Case) -> Iterator[Reason]:
         for name, labels in own.labels.items()
         if all(selected.get(key, labels[key]) == labels[key] for key in labels)
     ]
-    if not asks or not reached or space in own.spared:
-        return
-    policy, needed = ": the admission policy team-pods rejects it", pools[reached[0]].scheduler_name
-    if not any(space in own.spaces[name] for name in reached):
+    is_judged = asks and reached and space not in own.spared
+    policy, needed = ": the admission policy team-pods rejects it", pools[reached[0]].scheduler_name if reached else ""
+    if is_judged and not any(space in own.spaces[name] for name in reached):
         text = f"is in namespace {space}, and no team with a share of {enumeration(reached)} has this namespace{policy}"
         yield Reason("admission", text)
-    elif needed and spec.get("schedulerName") != needed:
+    elif is_judged and needed and spec.get("schedulerName") != needed:
         text = f"does not name the scheduler {needed}, which keeps the shares of teams{policy}"
         yield Reason("admission", text, {"schedulerName": needed} if case.shares else {})
+    elif space not in own.owners.get(queue, (space,)):
+        text = f"names the queue {queue}, which is not for namespace {space}"
+        yield Reason("admission", f"{text}: the admission policy team-queues rejects it", case.queue_patch)
 
 
 def _of_kueue(case: _Case) -> Iterator[Reason]:
@@ -237,28 +256,21 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
     Sources: https://github.com/kai-scheduler/KAI-Scheduler tag v0.17.0, pkg/podgrouper/podgrouper/plugins/
     defaultgrouper; https://github.com/volcano-sh/volcano tag v1.15.1, pkg/controllers/podgroup.
     """
-    is_kai, space, owners = case.sharing.scheduler == "kai", case.workload.namespace, case.sharing.owners
-    needed, wanted = KAI_SCHEDULER if is_kai else "volcano", f"{case.team}.{case.queued}"
-    part, key = ("labels", kai.QUEUE_LABEL) if is_kai else ("annotations", volcano.QUEUE_ANNOTATION)
-    field = "" if is_kai else case.workload.queue
-    queue = field or case.named(part, key, of_object=is_kai)
-    lacks = {key: wanted} if queue != wanted else {}
-    lacks |= {POOL_LABEL: case.queued} if is_kai and case.named(part, POOL_LABEL) != case.queued else {}
-    patch: JsonObject = {"metadata": {part: lacks}} if case.shares and not field else {}
+    is_kai, (queue, part, lacks) = case.sharing.scheduler == "kai", case.queue
+    needed = KAI_SCHEDULER if is_kai else "volcano"
     if case.template.spec.get("schedulerName") != needed:
         yield from _bypassing(case, f"does not name the scheduler {needed}", {"schedulerName": needed})
-    elif space not in owners.get(queue, (space,)):
-        text = f"names the queue {queue}, which is not for namespace {space}"
-        yield Reason("admission", f"{text}: the admission policy team-queues rejects it", patch)
-    elif queue and queue not in owners:
+    elif queue and queue not in case.sharing.owners:
         text = f"names the queue {shown(queue)}, which the plan does not make"
-        yield Reason("unknown-queue", f"{text}; use {wanted}" if case.shares else text, patch)
+        yield Reason(
+            "unknown-queue", f"{text}; use {case.team}.{case.queued}" if case.shares else text, case.queue_patch
+        )
     elif not case.shares:
         who = f"team {case.team} has" if case.team else "its namespace is of no team and has"
         yield Reason("no-share", f"{who} no share of it, so no queue starts pods there")
     elif lacks:
         words = enumeration(f"{key}: {value}" for key, value in lacks.items())
-        yield Reason("queue", f"needs the {part} {words}, by which its queue finds it", patch)
+        yield Reason("queue", f"needs the {part} {words}, by which its queue finds it", case.queue_patch)
     elif is_kai and case.pool.group and _owner_labels(case).get(GROUP_LABEL) != case.pool.group:
         text = (
             f"needs the label {GROUP_LABEL}: {case.pool.group} on the {case.workload.kind} itself, not only on its pods"

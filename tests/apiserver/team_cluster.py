@@ -325,7 +325,7 @@ def _definitions(server: ControlPlane, scheduler: str) -> None:
     shown = subprocess.run(command, check=True, capture_output=True).stdout
     found = [each for each in yaml.load_all(shown, yaml.CSafeLoader) if each]
     found = [each for each in found if each["kind"] == "CustomResourceDefinition"]
-    found += [RAY_CLUSTERS] if scheduler == "kueue" else []
+    found += [RAY_CLUSTERS] if scheduler in ("kueue", "kai") else []
     for each in found:
         each.get("spec", {}).pop("conversion", None)
         server.apply(each).succeeded()

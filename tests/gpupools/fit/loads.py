@@ -11,7 +11,7 @@ from gpupools.fit.manifests import read_manifests
 from gpupools.fit.offers import offers
 from gpupools.fit.pod_judging import Context, judge
 from gpupools.fit.team_queues import sharing_of, team_reasons
-from gpupools.fit.workloads import Reason, Workload
+from gpupools.fit.workloads import PodTemplate, Reason, Workload
 from gpupools.stackfile.stack import StackPlan
 
 _APIS = {
@@ -78,9 +78,14 @@ def read(manifest: Mapping[str, Any]) -> Workload:
     return found
 
 
+def asking(work: Workload) -> PodTemplate:
+    """Return the first template that asks for GPUs, or the first one."""
+    return next((each for each in work.templates if each.asks_for_gpus), work.templates[0])
+
+
 def reasons(plan: StackPlan, work: Workload) -> dict[str, list[Reason]]:
-    """Return the answer of each pool for the first template."""
-    context, sharing, (first, *_) = Context(plan), sharing_of(plan), work.templates
+    """Return the answer of each pool for the first template that asks for GPUs."""
+    context, sharing, first = Context(plan), sharing_of(plan), asking(work)
     return {
         offer.pool.name: [
             *judge(work, first, offer, context).reasons,

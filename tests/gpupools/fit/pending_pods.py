@@ -201,6 +201,345 @@ QUOTA = (
 DESCRIBE = "kubectl -n default describe pod job"
 FIT = "kubectl -n default get pod job -o yaml > pod.yaml && gpupools fit pod.yaml --stack FILE"
 
+
+def boxes(*limits: Mapping[str, str], init: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    """Containers with these limits, and an init container."""
+    made = [
+        {"name": name, "image": "registry.example.com/none", "resources": {"limits": dict(own)}, **more}
+        for name, own in {"main": limits[0], "side": (*limits, {})[1], "init": init or {}}.items()
+    ]
+    found: dict[str, Any] = {"containers": made[: len(limits)]}
+    return found | ({"initContainers": made[2:]} if init else {})
+
+
+def like(step: Step, name: str = "job", **metadata: Any) -> Step:
+    """A pod with other metadata."""
+
+    def changed(world: World) -> None:
+        step(world)
+        world.objects["pods"][-1]["metadata"] |= {"name": name, **metadata}
+
+    return changed
+
+
+def without_gpus(*nodes: str) -> Step:
+    """Nodes of which the kubelet has lost the device plugin, whose container ends again and again."""
+
+    def step(world: World) -> None:
+        for node in nodes:
+            lacks(node, 0)(world)
+            for each in list(world.objects["pods"]):
+                if each["spec"].get("nodeName") == node and "device-plugin" in each["metadata"]["name"]:
+                    world.objects["pods"].remove(each)
+            waiting = {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}
+            world.stuck("device plugin", node=node, waiting=waiting)
+
+    return step
+
+
+def refuses(*messages: str) -> Refuses:
+    return Refuses(f"0/2 nodes are available: {', '.join(messages)}. preemption: 0/2 nodes are available.")
+
+
+ONE = {GPU: "1"}
+APART: Any = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": "gpupools/pool"}
+AWAY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}}
+SPREAD = {
+    "maxSkew": 1,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "topologyKey": ZONE,
+    "labelSelector": APART["labelSelector"],
+}
+PORT = [{"containerPort": 29500, "hostPort": 29500}]
+GONE: Any = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n9"]}]}]}
+PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": GONE}}
+NAMED = "kubectl -n default describe job job"
+
+FURTHER = (
+    # https://github.com/kubernetes/autoscaler/issues/5741
+    Script(
+        "anti-affinity",
+        "train/whole",
+        "",
+        "other-pods",
+        (
+            runs(),
+            like(asks(1, node="n1"), "other", labels={"app": "train"}),
+            like(asks(1, affinity=AWAY), labels={"app": "train"}),
+            refuses("2 node(s) didn't match pod anti-affinity rules"),
+        ),
+        DESCRIBE,
+    ),
+    Script(
+        "topology spread over zones",
+        "train/whole",
+        "",
+        "other-pods",
+        (
+            runs(),
+            like(asks(1, topologySpreadConstraints=[SPREAD]), labels={"app": "train"}),
+            refuses("2 node(s) didn't match pod topology spread constraints (missing required label)"),
+        ),
+        DESCRIBE,
+    ),
+    Script(
+        "a port of the node is taken",
+        "train/whole",
+        "",
+        "contradiction",
+        (
+            runs(),
+            *(like(asks(node=each, **boxes(ONE, ports=PORT)), f"port-{each}") for each in ("n1", "n2")),
+            asks(**boxes(ONE, ports=PORT)),
+            refuses("2 node(s) didn't have free ports for the requested pod ports"),
+        ),
+        DESCRIBE,
+    ),
+    Script(
+        "more memory than a node has",
+        "train/whole",
+        "pod",
+        "too-large",
+        (runs(), needs(memory="4Ti"), refuses("2 Insufficient memory")),
+        FIT,
+    ),
+    Script(
+        "more disk than a node has",
+        "train/whole",
+        "pod",
+        "too-large",
+        (runs(), needs(**{"ephemeral-storage": "20Ti"}), refuses("2 Insufficient ephemeral-storage")),
+        FIT,
+    ),
+    Script(
+        "huge pages that no node has",
+        "train/whole",
+        "pod",
+        "other-resource",
+        (
+            runs(),
+            asks(**boxes({GPU: "1", "hugepages-2Mi": "1Gi", "memory": "1Gi"})),
+            refuses("2 Insufficient hugepages-2Mi"),
+        ),
+        FIT,
+    ),
+    # https://github.com/NVIDIA/k8s-device-plugin/issues/421
+    Script(
+        "a resource that is misspelt",
+        "train/whole",
+        "pod",
+        "other-resource",
+        (runs(), asks(1, "nvidia.com/gpus"), refuses("2 Insufficient nvidia.com/gpus")),
+        FIT,
+    ),
+    Script(
+        "a GPU of another maker",
+        "train/whole",
+        "pod",
+        "other-resource",
+        (runs(), asks(1, "amd.com/gpu"), refuses("2 Insufficient amd.com/gpu")),
+        FIT,
+    ),
+    Script(
+        "the name of a slice, where slices are counted as GPUs",
+        "train/mig",
+        "pod",
+        "other-resource",
+        (runs(1), asks(1, "nvidia.com/mig-1g.10gb"), refuses("1 Insufficient nvidia.com/mig-1g.10gb")),
+        FIT,
+    ),
+    Script(
+        "slices of another size",
+        "train/mig",
+        "pod",
+        "other-resource",
+        (runs(1), asks(1, "nvidia.com/mig-3g.40gb"), refuses("1 Insufficient nvidia.com/mig-3g.40gb")),
+        FIT,
+    ),
+    Script(
+        "two containers with a node's GPUs each",
+        "train/whole",
+        "pod",
+        "too-many-units",
+        (runs(), asks(**boxes({GPU: "8"}, {GPU: "8"})), FULL),
+        FIT,
+    ),
+    Script(
+        "an init container with more GPUs",
+        "train/whole",
+        "pod",
+        "too-many-units",
+        (runs(), asks(**boxes(ONE, init={GPU: "16"})), FULL),
+        FIT,
+    ),
+    Script(
+        "a node that is gone",
+        "train/whole",
+        "pod",
+        "selector",
+        (runs(), asks(affinity=PINNED), refuses("2 node(s) didn't satisfy plugin(s) [NodeAffinity]")),
+        FIT,
+    ),
+    Script(
+        "another architecture",
+        "train/whole",
+        "pod",
+        "selector",
+        (runs(), asks(1, nodeSelector={**BIG, "kubernetes.io/arch": "arm64"}), NO_MATCH),
+        FIT,
+    ),
+    # https://github.com/NVIDIA/k8s-device-plugin/issues/119
+    Script(
+        "all nodes cordoned for an upgrade",
+        "train/whole",
+        "cluster",
+        "cordoned",
+        (
+            runs(),
+            taints("node.kubernetes.io/unschedulable", "NoSchedule", "n1", "n2"),
+            asks(),
+            refuses("2 node(s) were unschedulable"),
+        ),
+        "kubectl describe node n1",
+    ),
+    # https://github.com/NVIDIA/k8s-device-plugin/issues/33
+    Script(
+        "a plugin that fails on both nodes",
+        "train/whole",
+        "cluster",
+        "unknown",
+        (runs(), without_gpus("n1", "n2"), asks(), FULL),
+        "kubectl -n gpu-operator describe pod device-plugin-n1",
+    ),
+    Script(
+        "full disks",
+        "train/whole",
+        "cluster",
+        "node-not-ready",
+        (
+            runs(),
+            taints("node.kubernetes.io/disk-pressure", "NoSchedule", "n1", "n2"),
+            asks(),
+            refuses("2 node(s) had untolerated taint {node.kubernetes.io/disk-pressure: }"),
+        ),
+        "kubectl describe node n1",
+    ),
+    Script(
+        "four GPUs free on each of two nodes",
+        "train/whole",
+        "cluster",
+        "not-triggered",
+        (runs(), holds("n1", "n2", gpus=4), asks(), FULL),
+        DESCRIBE,
+    ),
+    Script(
+        "the same at max",
+        "serve/whole",
+        "plan",
+        "at-max",
+        (runs(4), holds("n1", "n2", "n3", "n4", gpus=4), asks(), FULL),
+        "kubectl describe nodes -l gpupools/pool=whole",
+    ),
+    Script(
+        "a claim template that nobody made",
+        "train/claimed",
+        "",
+        "unknown-claim",
+        (
+            runs(1),
+            asks(**boxes({}), resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "none"}]),
+        ),
+        DESCRIBE,
+    ),
+    # https://github.com/kubernetes/autoscaler/issues/4339
+    Script(
+        "a volume in another zone",
+        "train/whole",
+        "pod",
+        "unbound-volume",
+        (runs(), asks(**CLAIMED), refuses("2 node(s) had volume node affinity conflict")),
+        "kubectl -n default describe pvc",
+        is_real=False,
+    ),
+    # https://github.com/kubernetes-sigs/kueue/issues/9482
+    Script(
+        "a gate beside that of Kueue",
+        "train/whole",
+        "",
+        "of-teams",
+        (runs(), asks(schedulingGates=[{"name": "example.com/data"}, *KUEUE])),
+        "kubectl -n default describe workloads.kueue.x-k8s.io",
+    ),
+    Script(
+        "a scheduler that the plan does not install",
+        "train/whole",
+        "pod",
+        "no-scheduler",
+        (runs(), asks(schedulerName="kai-scheduler")),
+        FIT,
+    ),
+    Script(
+        "a limit of the namespace",
+        "train/whole",
+        "pod",
+        "admission",
+        cannot_create(
+            "ReplicaSet",
+            'Error creating: pods "job-x" is forbidden: maximum memory usage per Container is 64Gi, but limit is 512Gi',
+        ),
+        "kubectl -n default describe replicaset job",
+    ),
+    Script(
+        "no service account",
+        "train/whole",
+        "pod",
+        "admission",
+        cannot_create(
+            "Job",
+            'Error creating: pods "job-" is forbidden: error looking up service account default/train: serviceaccount'
+            ' "train" not found',
+        ),
+        NAMED,
+    ),
+    Script(
+        "a policy of the plan",
+        "train/whole",
+        "pod",
+        "admission",
+        cannot_create(
+            "Job",
+            "Error creating: pods \"job-x\" is forbidden: ValidatingAdmissionPolicy 'gpupools-team-pods' with"
+            " binding 'gpupools-team-pods' denied request: pools whole are shared among teams",
+        ),
+        NAMED,
+    ),
+    Script(
+        "containers that do not start",
+        "train/whole",
+        "",
+        "placed",
+        (runs(), asks(node="n1"), status(phase="Pending", reason="", message="")),
+        DESCRIBE,
+    ),
+    Script(
+        "a node that goes",
+        "train/whole",
+        "cluster",
+        "not-triggered",
+        (
+            runs(),
+            holds("n1"),
+            taints("ToBeDeletedByClusterAutoscaler", "NoSchedule", "n2"),
+            asks(),
+            refuses(
+                "1 Insufficient nvidia.com/gpu", "1 node(s) had untolerated taint {ToBeDeletedByClusterAutoscaler: }"
+            ),
+        ),
+        DESCRIBE,
+    ),
+)
+"""Situations of public issues and of on-call engineers, beside those of the issues of this project."""
+
 SCRIPTS = (
     Script("wrong scheduler", "train/whole", "pod", "no-scheduler", (runs(), asks(schedulerName="lsf")), FIT),
     Script(
@@ -595,4 +934,5 @@ SCRIPTS = (
         "kubectl -n default describe podgroups.scheduling.volcano.sh",
         is_real=False,
     ),
+    *FURTHER,
 )

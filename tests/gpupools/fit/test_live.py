@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from gpupools.cli.main import main
-from gpupools.fit.live import Live, held_on, manifests_of, read_live
+from gpupools.fit.live import Live, gangs_of, held_on, manifests_of, read_live
 from gpupools.fit.pending import Answer, Given, answers, grouped
 from gpupools.fit.workloads import Level
 from gpupools.providers import clouds
 from gpupools.ready.live_cluster import Access, ClusterApi
 from tests.gpupools.fit.pending_pods import (
     FULL,
+    KUEUE,
     NAME,
     SCRIPTS,
     Refuses,
@@ -35,7 +36,8 @@ def read(world: World, name: str = NAME, **unseen: str) -> Live:
     snapshot = world.snapshot()
     snapshot.unseen = unseen
     pods = [each for each in world.objects.get("pods", ()) if name in ("", f"default/{each['metadata']['name']}")]
-    return Live(snapshot, pods, held_on(snapshot, world.objects.get("pods", ())), manifests_of(snapshot))
+    every = world.objects.get("pods", ())
+    return Live(snapshot, pods, gangs_of(snapshot, every), held_on(snapshot, every), manifests_of(snapshot))
 
 
 def asked(world: World, name: str = NAME, **unseen: str) -> list[Answer]:
@@ -94,6 +96,12 @@ def test_screen() -> None:
     ]
 
 
+def test_a_finding_about_another_object_shows_what_that_says() -> None:
+    (script,) = (each for each in SCRIPTS if each.name == "a plugin that fails on both nodes")
+    (found,) = asked(prefixes(script)[-1])
+    assert "device-plugin-n1: container nvidia-device-plugin: CrashLoopBackOff" in found.text
+
+
 def test_pods_that_wait_for_one_reason_are_one_group() -> None:
     made = world(runs(4), holds("n1", "n2", "n3", "n4"))
     for index in range(3):
@@ -129,6 +137,70 @@ def test_pods_of_teams_are_judged_by_their_shares(scheduler: str, labels: dict[s
     )
 
     assert (answer.key, answer.disagrees) == (key, "" if key == "of-teams" else "pod")
+
+
+GANGS = {
+    "kai": ("annotations", "pod-group-name", {QUEUE: "research.big", "gpupools/pool": "big"}),
+    "volcano": ("annotations", "scheduling.k8s.io/group-name", {}),
+    "kueue": ("labels", "kueue.x-k8s.io/pod-group-name", {"kueue.x-k8s.io/queue-name": "default"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "least", "seen", "gpus", "unseen", "key"),
+    [
+        *[(each, 25, 25, 1, "", "above-limit") for each in GANGS],
+        *[(each, 24, 30, 1, "", "of-teams") for each in GANGS],
+        ("volcano", 3, 4, 8, "", "of-teams"),
+        ("volcano", 4, 4, 8, "", "above-limit"),
+        ("kai", 25, 20, 1, "", "of-teams"),
+        ("kai", 25, 25, 1, "podgroups", "of-teams"),
+        ("volcano", 0, 25, 1, "", "of-teams"),
+    ],
+)
+def test_a_gang_is_judged_whole(scheduler: str, least: int, seen: int, gpus: int, unseen: str, key: str) -> None:
+    """Of pods that are not seen, nothing is said."""
+    part, name, labels = GANGS[scheduler]
+    shares = {"research": {"namespaces": ["research"], "guarantee": {"big": 16}, "limit": {"big": 24}}}
+    made = World("train", "whole")
+    for index in range(seen):
+        named = {"kai": "kai-scheduler"}.get(scheduler, scheduler)
+        own = {"schedulingGates": KUEUE} if scheduler == "kueue" else {"schedulerName": named}
+        pod(made, gpus, name=f"job-{index}", nodeSelector={"gpupools/pool": "big"}, **own)
+        waiting = made.objects["pods"][-1]
+        notes = {"scheduling.volcano.sh/queue-name": "research.big"}
+        notes |= {"kueue.x-k8s.io/pod-group-total-count": str(least)} if scheduler == "kueue" else {}
+        waiting["metadata"] |= {"namespace": "research", "labels": labels, "annotations": notes}
+        waiting["metadata"][part] = {**waiting["metadata"][part], name: "gang"}
+        said = [{"type": "PodScheduled", "status": "False", "message": "not enough quota"}]
+        waiting["status"]["conditions"] = [] if scheduler == "kueue" else said
+    if scheduler != "kueue" and not unseen:
+        spec = {"minMember": least} if least else {"minSubGroup": 2, "subGroups": [{"name": "a", "minMember": 25}]}
+        made.put("podgroups", {"metadata": {"namespace": "research", "name": "gang"}, "spec": spec})
+    found = read(made, "", **({unseen: "forbidden"} if unseen else {}))
+    given = Given(planned(scheduler, teams={**TEAMS, **shares}), "train", clouds(), "FILE")
+    first, *others = answers(found, given)
+
+    assert (first.key, first.disagrees) == (key, "pod" if key.startswith("above") else "")
+    assert {each.key for each in others} == {key}
+    assert (f"its gang asks for {least * gpus} GPUs together" in first.text) == (key == "above-limit")
+
+
+def test_a_gang_of_different_pods_and_more_nodes_than_the_pool_may_have() -> None:
+    made = World("train", "whole")
+    notes = {"scheduling.k8s.io/group-name": "gang", "scheduling.volcano.sh/queue-name": "research.big"}
+    for index in range(6):
+        resources = {"limits": {"nvidia.com/gpu": "5"}} if index else {}
+        box = [{"name": "main", "image": "registry.example.com/none", "resources": resources}]
+        pod(made, name=f"job-{index}", schedulerName="volcano", nodeSelector={"gpupools/pool": "big"}, containers=box)
+        made.objects["pods"][-1]["metadata"] |= {"namespace": "research", "annotations": notes}
+    made.put("podgroups", {"metadata": {"namespace": "research", "name": "gang"}, "spec": {"minMember": 6}})
+    teams = {"research": {"namespaces": ["research"], "guarantee": {"big": 24}}, "serving": TEAMS["serving"]}
+    answered = answers(read(made, ""), Given(planned("volcano", teams=teams), "train", clouds(), "FILE"))
+
+    (found,) = {(each.key, each.text.partition(": ")[2], each.next) for each in answered}
+    text = "its gang starts 5 pods together, which need 5 nodes, and nodes.max is 4"
+    assert found == ("above-max", text, "kubectl -n research describe podgroups.scheduling.volcano.sh")
 
 
 @pytest.mark.parametrize("kind", ["pods", "events"])

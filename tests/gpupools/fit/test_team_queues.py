@@ -312,6 +312,7 @@ _OF_QUEUES = [
     ({"pods": 30}, [SOME, WAITS]),
     ({"queue": None}, [NO_QUEUE]),
     ({"queue": "vision.big"}, [DENIED]),
+    ({"queue": "vision.big", "gpus": 0, "spec": {"schedulerName": "default-scheduler"}}, [DENIED]),
     ({"queue": "research.none"}, [UNKNOWN]),
     ({"queue": "serving.slices", "space": "serving", "pool": "big"}, [DENIED]),
     ({"queue": None, "space": "serving", "pool": ""}, [NO_SHARE]),
@@ -326,7 +327,8 @@ _OF_QUEUES = [
     _OF_QUEUES,
     ids=[
         "a gang of the guarantee starts", "a gang above the guarantee may wait", "a gang above the limit never starts",
-        "pods above the limit run in part", "no queue", "the queue of another team", "a queue of no plan",
+        "pods above the limit run in part", "no queue", "the queue of another team",
+        "such a queue alone is enough", "a queue of no plan",
         "a team without a share", "a team without share and selector", "another scheduler is rejected",
         "a namespace of no team is rejected",
     ],

@@ -19,7 +19,7 @@ from gpupools.readback.inputs import at
 from gpupools.ready.snapshot import READS
 from tests.gpupools.ready.world import FILE, NOW, World
 
-PATHS = {read.path: read.plural for read in (*READS, *live.READS)}
+PATHS = {read.path: read.plural for read in (*READS, *live.READS, *live.GROUPS.values())}
 
 
 class Api(ThreadingHTTPServer):
