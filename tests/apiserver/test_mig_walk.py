@@ -307,7 +307,11 @@ def test_a_pod_of_a_namespace_that_is_being_deleted_is_waited_for(
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
 @pytest.mark.parametrize("layouts", [None, {"config.yaml": "mig-configs: {all-disabled: []}"}])
 def test_the_printed_commands_work_as_they_are(
-    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str], layouts: dict[str, str] | None
+    cluster: ControlPlane,
+    walk: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    layouts: dict[str, str] | None,
 ) -> None:
     meta = {"name": "layouts", "namespace": "gpu-operator"}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": layouts}
@@ -316,7 +320,8 @@ def test_the_printed_commands_work_as_they_are(
         cluster.create(config_map).succeeded()
 
     def run(command: str) -> None:
-        subprocess.run(command, shell=True, check=True, env={"PATH": os.environ["PATH"]}, capture_output=True)
+        given = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}  # where it keeps a cache
+        subprocess.run(command, shell=True, check=True, env=given, capture_output=True)
 
     assert walk("--yes") == 1
     run(capsys.readouterr().err.strip().partition("run the walk again: ")[2])
