@@ -784,9 +784,14 @@ def test_a_second_walk_takes_the_nodes_over_and_the_first_leaves_them_to_it(
 
 def test_a_walk_that_fails_leaves_a_node_to_the_run_that_took_it(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """At any time, also between the look at which its time is over and letting the node go."""
+
+    def take(api: Interrupted) -> None:
+        for name in api.held():
+            _merge(api.nodes[name], TAKEN)
+
     taken = 0
     for place in range(1, 40):
-        api = Interrupted(place, lambda api: [_merge(api.nodes[name], TAKEN) for name in api.held()])
+        api = Interrupted(place, take)
         api.budget = 0
         assert walk(api, "--yes", "--timeout", "0") == 1
         assert set(api.held().values()) <= {f"{NEW} 0badcafe"}
@@ -863,7 +868,7 @@ def test_a_configmap_that_is_missing_is_created_with_the_layouts_of_the_file(
 
 def test_a_node_is_let_go_also_if_other_programs_change_it(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for conflicts in (3, 100):
-        api = Api()
+        api, left = Api(), conflicts
         api.fails = "n1"
         answer = api._request
 
@@ -875,7 +880,6 @@ def test_a_node_is_let_go_also_if_other_programs_change_it(walk: Any, capsys: py
                 raise live_cluster.Unreachable("answers 409: the object has been modified", status=409)
             return answer(path, query, method, body)
 
-        left = conflicts
         api._request = conflicting  # type: ignore[method-assign]
         assert walk(api, "--yes") == 1
         said = capsys.readouterr().err
@@ -887,7 +891,7 @@ def test_a_node_whose_namespace_is_being_deleted_is_waited_for_and_a_missing_per
     walk: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for ends in (True, False):
-        api = Api()
+        api, left = Api(), 3 if ends else 0
         answer = api._request
 
         def refusing(path: str, query: Any, method: str, body: Any, answer: Any = answer, api: Api = api) -> Any:
@@ -901,7 +905,6 @@ def test_a_node_whose_namespace_is_being_deleted_is_waited_for_and_a_missing_per
                 raise PermissionError("pods is forbidden")
             return answer(path, query, method, body)
 
-        left = 3 if ends else 0
         api._request = refusing  # type: ignore[method-assign]
         assert walk(api, "--yes") == (0 if ends else 1)
         said = capsys.readouterr().err
