@@ -613,11 +613,10 @@ def _gpu_problems(request: PoolRequest, cloud: Cloud) -> list[Problem]:
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools share nothing
 
     if mig is not None and not profiles(instance.gpu_model):
-        what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
         refused = request.capability.verdict is Verdict.REFUSED
         able = [] if refused else sorted(_models_with_mig(request, cloud))
         ways = f"{request.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
-        return [Problem(("sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
+        return [_no_mig(instance, f"{ways} time-slicing")]
     if instance.is_fraction and not (mig is None and clients is not None and clients.facts.on_part_of_a_gpu):
         what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
         fix = "leave sharing out, or take a machine with a whole GPU"
@@ -660,11 +659,18 @@ def _models_with_mig(request: PoolRequest, cloud: Cloud) -> set[str]:
     return able
 
 
+def _no_mig(instance: InstanceType, fix: str) -> Problem:
+    what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
+    return Problem(("sharing", "mode"), what, fix, _MIG_SOURCE)
+
+
 def _mig_problems(sharing: Mig, instance: InstanceType) -> list[Problem]:
-    from gpupools.catalog.mig import UnknownProfile, profile
+    from gpupools.catalog.mig import UnknownProfile, profile, profiles
     from gpupools.catalog.mig_fit import fit
 
     model = instance.gpu_model
+    if not profiles(model):
+        return [_no_mig(instance, "use time-slicing")]
     problems: list[Problem] = []
     if sharing.profile is not None:
         wanted: dict[Path, list[str]] = {("profile",): [sharing.profile]}

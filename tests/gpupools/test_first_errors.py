@@ -97,6 +97,27 @@ config:
     ]
 
 
+def test_mig_of_a_gpu_without_it_is_said_beside_a_wrong_cluster(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(
+        """\
+config:
+  gpupools:clusters:
+    t: {cloud: gcp, name: t, project: p, location: europe-west4, service_account: a@b.iam.gserviceaccount.com}
+  gpupools:pools:
+    a: {clusters: [t], gpu: L4, nodes: {max: 3}, sharing: {mode: mig, profile: 1g.5gb}}
+""",
+        folder,
+        capsys,
+    )
+
+    assert [re.sub(r" \(see .*", "", line) for line in said] == [
+        "3: clusters.t.project: got 'p'; write the project's id: 6 to 30 lower-case letters, digits and -",
+        "5: pools.a.sharing.mode: L4 (g2-standard-4) cannot be cut into MIG instances; use time-slicing",
+    ]
+
+
 @pytest.mark.parametrize(
     ("gpu", "fix"),
     [
