@@ -101,7 +101,7 @@ class Comparison(NamedTuple):
 
     def harm(self) -> int:
         """Return the worst of the edit as an index into `HARMS`; -1 if pods stay."""
-        return max([-1, *map(_harm, [*self.judged.changes, *self.judged.software])])
+        return max([-1, *map(_harm, self.judged.changes), *map(_harm, self.judged.software)])
 
 
 def compared(judged: GuardReport, notes: Iterable[str] = (), cost: str = "") -> Comparison:
