@@ -116,6 +116,8 @@ def _judge_in_child(paths: Sequence[Path], config: Config, into: int) -> NoRetur
         code = 0
     except MemoryError:
         code = _OUT_OF_MEMORY
+    except BrokenPipeError:
+        pass  # the command was killed
     except Exception:
         traceback.print_exc()
         sys.stderr.flush()

@@ -122,8 +122,8 @@ def _json(found: Comparison) -> None:
         return change | {"refused": reason, "allowed": None if allowed is None else str(allowed)}
 
     lists = {
-        "pools": [with_refusal(pool.as_json(), pool.key) for pool in found.pools],
-        "software": [with_refusal(software.as_json(), software.cluster) for software in found.software],
+        "pools": [with_refusal(pool.as_json(), pool.key) for pool in found.judged.changes],
+        "software": [with_refusal(software.as_json(), software.cluster) for software in found.judged.software],
     }
     answer("diff", "accepted", [], {**lists, "warnings": found.warnings, "cost": found.cost})
 
@@ -141,7 +141,7 @@ def _print_comparison(found: Comparison, *, verbose: bool = False) -> None:
             tell_parts((f"  {entry.allowed}", Style.WARNING))
         for line in entry.folded if verbose else ():
             tell(f"    {line}")
-    same = [change.key for change in found.pools if change.change == "unchanged"]
+    same = [change.key for change in found.judged.changes if change.change == "unchanged"]
     if same:
         tell(f"unchanged: {', '.join(same) if verbose or len(same) == 1 else f'{len(same)} pools'}")
     if found.cost:
@@ -151,12 +151,12 @@ def _print_comparison(found: Comparison, *, verbose: bool = False) -> None:
 def _markdown(found: Comparison) -> None:
     """Print a pull request comment: changed pools first, the others folded."""
     room = MarkdownBudget(LIMIT - 200)
-    room.put(f"### gpupools diff: {in_words(counted(found.pools))}", "")
+    room.put(f"### gpupools diff: {in_words(counted(found.judged.changes))}", "")
     room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in found.warnings))
     if found.cost:
         room.put(f"- {code(found.cost)}")
     put_changes(room, found, 0.8)
-    rest = [change.key for change in found.pools if change.change == "unchanged"]
+    rest = [change.key for change in found.judged.changes if change.change == "unchanged"]
     if rest:
         room.folded(f"{len(rest)} unchanged", 1, ([f"- {code(key)}"] for key in rest))
     tell_lines("\n".join(room.lines))

@@ -50,6 +50,16 @@ def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[P
     return [(file, problem) for file in files if file is not None and leads_out(file, folder)]
 
 
+def write_new(file: Path, text: str) -> None:
+    """Write a file that is not there, or none if that fails; raise `OSError` as `Path.open` does."""
+    with file.open("x", encoding="utf-8") as out:
+        try:
+            print(text, end="", file=out, flush=True)
+        except BaseException:
+            file.unlink()
+            raise
+
+
 def write_whole(file: Path, text: str) -> None:
     """Write a file atomically; an existing link is replaced and not followed.
 

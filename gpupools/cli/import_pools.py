@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from gpupools.cli.files import add_within, links_out
+from gpupools.cli.files import add_within, links_out, write_new
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected, amount_of
 from gpupools.common.json_types import JsonDict, JsonObject
@@ -553,5 +553,4 @@ def _write(out: Path, config: JsonObject) -> None:
     text = yaml.safe_dump(
         {"config": {f"{NAMESPACE}:{key}": value for key, value in config.items()}}, sort_keys=False, allow_unicode=True
     )
-    with out.open("x", encoding="utf-8") as file:  # never overwrites a file
-        file.write(text)
+    write_new(out, text)

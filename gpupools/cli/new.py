@@ -14,6 +14,7 @@ from typing import Any
 
 from gpupools.catalog.gpus import match_gpu_model, nearest_gpu_model
 from gpupools.catalog.mig import profiles
+from gpupools.cli.files import write_new
 from gpupools.cli.help_texts import examples, filter_problem, whole_number
 from gpupools.cli.project import PULUMI_NAME, make_project
 from gpupools.cli.schema import stack_schema
@@ -228,12 +229,11 @@ def _write_file(file: Path, text: Callable[[str], str]) -> None:
     own = project.parent / "gpupools" / "data" / name if project is not None else file
     schema = own if own.is_file() else file.parent / name
     try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text(os.path.relpath(schema, file.parent)))
+        write_new(file, text(os.path.relpath(schema, file.parent)))
     except FileExistsError:
         raise Rejected([Problem((str(file),), "already exists, and nothing is overwritten")]) from None
     if not os.path.lexists(schema):
-        schema.write_text(json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_new(schema, json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n")
         tell(f"{schema}: written; editors use it to complete and check the file")
 
 

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from gpupools.cli.files import write_new
 from gpupools.cli.git import published, top_of
 from gpupools.cli.stack_text import flow
 from gpupools.common.errors import Problem, Rejected, shown
@@ -51,8 +52,7 @@ def make_project(folder: Path) -> None:
     requirement = _requirement()
     for key, source in files.items():
         (folder / key).parent.mkdir(parents=True, exist_ok=True)
-        with (folder / key).open("x", encoding="utf-8") as out:
-            out.write(_filled(key, source.read_text(encoding="utf-8"), name, requirement))
+        write_new(folder / key, _filled(key, source.read_text(encoding="utf-8"), name, requirement))
     tell(f"{folder}: wrote {len(files)} files")
     tell(f"{folder / 'requirements.txt'}: {requirement}")
     if " @ file:" in requirement:

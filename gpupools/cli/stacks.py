@@ -334,7 +334,7 @@ def _count(stack: _Listed, now: CheckedFile, since: str, then: bytes | None) -> 
     if isinstance(before, list):
         stack.not_compared = f"the file is invalid in {since}"
     else:
-        stack.becomes = counted(compare_files(before, now, clouds()).pools)
+        stack.becomes = counted(compare_files(before, now, clouds()).judged.changes)
 
 
 def _then(file: Path, since: str, folder: Path) -> bytes | None:

@@ -102,7 +102,7 @@ def nearest(word: object, known: Iterable[str], *, most: int = _NEAREST) -> str:
         return "did you mean " + " or ".join(map(repr, near)) + "?"
     if not words:
         return "there are no known values"
-    if str(word).startswith("<"):
+    if str(word).startswith("<") and str(word).isupper():
         return f"replace the placeholder, such as by {words[0]}"
     if len(words) <= most:
         return f"known: {', '.join(words)}"

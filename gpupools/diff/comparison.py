@@ -50,23 +50,13 @@ class Comparison(NamedTuple):
     """The keys of the stack file that differ, each with its values in words; none if there is only a state."""
 
     @property
-    def pools(self) -> Sequence[PoolChange]:
-        """What happens to each pool."""
-        return self.judged.changes
-
-    @property
-    def software(self) -> Sequence[SoftwareChange]:
-        """What happens to the software of each cluster."""
-        return self.judged.software
-
-    @property
     def is_refused(self) -> bool:
         """Return whether `pulumi up` would reject the edit."""
         return bool(self.judged.forbidden or self.judged.unknown)
 
     def entries(self) -> Iterator[Entry]:
         """Yield each change; of a cluster's software those that end or risk pods, then all others as one."""
-        for pool in self.pools:
+        for pool in self.judged.changes:
             if pool.change != "unchanged":
                 reasons = pool.reasons() if pool.key not in self.judged.forbidden else []
                 keys = self._edited(("pools", pool.pool), ("clusters", pool.cluster)) if pool.fields else []
@@ -74,8 +64,8 @@ class Comparison(NamedTuple):
                 folded = [": ".join(filter(None, (str(field), field.detail))) for field in pool.fields]
                 folded = [line for line in folded if line not in keys]
                 yield Entry(str(pool), [*keys, *reasons], folded, severity(pool), *self._verdict(pool.key))
-        for cluster in dict.fromkeys(change.cluster for change in self.software):
-            here = [change for change in self.software if change.cluster == cluster]
+        for cluster in dict.fromkeys(change.cluster for change in self.judged.software):
+            here = [change for change in self.judged.software if change.cluster == cluster]
             groups = [[change] for change in here if severity(change)]
             quiet = [change for change in here if not severity(change)]
             queues = [("teams",)] if any("queue" in change.of for change in here) else []
@@ -111,7 +101,7 @@ class Comparison(NamedTuple):
 
     def harm(self) -> int:
         """Return the worst of the edit as an index into `HARMS`; -1 if pods stay."""
-        return max([-1, *map(_harm, self.pools), *map(_harm, self.software)])
+        return max([-1, *map(_harm, self.judged.changes), *map(_harm, self.judged.software)])
 
 
 def compared(judged: GuardReport, notes: Iterable[str] = (), cost: str = "") -> Comparison:

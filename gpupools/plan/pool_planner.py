@@ -130,15 +130,14 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     problems += _pod_problems(spec, cloud)
     if instance is not None:
         unlisted = [] if knows_its_place(spec) else unlisted_place(spec, cluster_key, cluster, instance)
-        unlisted, settings = _each_zone_once(unlisted, judge(instance)[1])
-        problems += [*unlisted, *judge(instance)[0]]
+        problems += judge(instance)[0]
     problems += _trust_problems(spec, software)
     problems += _fraction_problems(name, cluster_key, spec, cluster, software)
     problems += _hami_problems(spec, cluster, software)
     if instance is not None:
         problems += _claim_problems(spec, software, instance, cloud)
         problems += _nvlink_problems(spec, instance, cloud)
-        problems += settings
+        problems += _each_zone_once(unlisted, judge(instance)[1])
     if instance is None or problems:
         raise Rejected(_of_pool(name, problems))
     provider_plan = _decided(request_for(instance), cloud)
@@ -364,13 +363,13 @@ def unlisted_place(spec: PoolSpec, cluster_key: str, cluster: Cluster, machine: 
     return [Problem(("gpu" if spec.instance_type is None else "instance_type",), what, fix, places.source)]
 
 
-def _each_zone_once(unlisted: list[Problem], settings: list[Problem]) -> tuple[list[Problem], list[Problem]]:
+def _each_zone_once(unlisted: list[Problem], settings: list[Problem]) -> list[Problem]:
     """Return both; if a zone is wrong, only its problem, which then names the zones that offer the machine."""
     offered = "".join(problem.fix.partition("; ")[0] for problem in unlisted if problem.fix.startswith("set zones"))
     wrong = {problem: problem.fix.split("; ")[1:] for problem in settings if problem.path[0] == "zones"}
     if not offered or not wrong:
-        return unlisted, settings
-    return [], [replace(each, fix="; ".join([offered, *wrong[each]])) if each in wrong else each for each in settings]
+        return unlisted + settings
+    return [replace(each, fix="; ".join([offered, *wrong[each]])) if each in wrong else each for each in settings]
 
 
 def knows_its_place(spec: PoolSpec) -> bool:

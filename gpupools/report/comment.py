@@ -18,7 +18,9 @@ _LEAST = 600
 
 def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
     """Write the comment; `gone` are stack files that are gone."""
-    compared = [change for report in reports if report.comparison is not None for change in report.comparison.pools]
+    compared = [
+        change for report in reports if report.comparison is not None for change in report.comparison.judged.changes
+    ]
     title = _summary(reports, counted(compared) if compared else None)
     if gone:
         title += f"; {len(gone)} stack {'file is' if len(gone) == 1 else 'files are'} gone"

@@ -70,7 +70,7 @@ class StackReport:
 
     def counts(self) -> dict[str, int]:
         """Count its pools by what becomes of them; empty where that is not known."""
-        return counted(self.comparison.pools) if self.comparison is not None else {}
+        return counted(self.comparison.judged.changes) if self.comparison is not None else {}
 
     def summary(self) -> str:
         """Say it in one line."""

@@ -93,7 +93,9 @@ def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
     if report.warnings:
         parts += [element("h3", "Warnings"), _lines(report.advice(), "warn")]
     parts += [*_changes(report), *_policies(report)]
-    changes = {change.key: change for change in report.comparison.pools} if report.comparison is not None else {}
+    changes = (
+        {change.key: change for change in report.comparison.judged.changes} if report.comparison is not None else {}
+    )
     runtimes = {runtime.cluster: runtime for runtime in report.plan.runtimes} if report.plan is not None else {}
     for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
         parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
@@ -156,7 +158,7 @@ def _changes(report: StackReport) -> Iterator[Html]:
         yield _lines((f"Warning: {warning}" for warning in report.comparison.warnings), "warn")
     changes = [element("li", *_change(entry), class_=entry.severity) for entry in report.comparison.entries()]
     yield element("ul", *changes, class_="changes") if changes else element("p", "Nothing changes.")
-    same = [change.key for change in report.comparison.pools if change.change == "unchanged"]
+    same = [change.key for change in report.comparison.judged.changes if change.change == "unchanged"]
     if same:
         yield _folded(f"{len(same)} without a change", element("p", ", ".join(same)))
 

@@ -205,21 +205,18 @@ def _partly_valid_pools(
         spec = stack.pools.get(name) or _without(raw, unread | {"clusters"})
         if unread - set(StackPool.model_fields):  # an unknown key may stand for one of these
             unread |= {"gpus_per_node", "sharing", "software", "trust", "image"}
-        if spec is not None and not {"gpu", "instance_type"} & (set(raw) - unread):
-            unread |= {"gpu", "instance_type"}
         if spec is None:
             continue
-        is_judged = False
-        for key in clusters_of(raw) or ():
-            cluster, given = (stack.clusters.get(key), clusters.get(key)) if isinstance(key, str) else (None, None)
-            cloud = clouds.get(str(given.get("cloud"))) if isinstance(given, Mapping) else None
-            if cloud is not None and (cluster is None or name not in stack.pools):
-                partly_valid_pools += independent_problems(name, spec, key, cluster, cloud, unread)
-            is_judged |= cloud is not None
-        if not is_judged:
-            on_each = [[*independent_problems(name, spec, "", None, cloud, unread)] for cloud in clouds.values()]
-            every = [problem for found in on_each[:1] for problem in found if all(problem in each for each in on_each)]
-            partly_valid_pools += every
+        if not {"gpu", "instance_type"} & (set(raw) - unread):
+            unread |= {"gpu", "instance_type"}
+        given = {key: mapping(clusters.get(key)) for key in clusters_of(raw) or () if isinstance(key, str)}
+        on = {key: str(cluster.get("cloud")) for key, cluster in given.items() if str(cluster.get("cloud")) in clouds}
+        for key, cloud in on.items():
+            if (cluster := stack.clusters.get(key)) is None or name not in stack.pools:
+                partly_valid_pools += independent_problems(name, spec, key, cluster, clouds[cloud], unread)
+        if not on:  # what is wrong on each cloud
+            first, *others = ([*independent_problems(name, spec, "", None, each, unread)] for each in clouds.values())
+            partly_valid_pools += [problem for problem in first if all(problem in found for found in others)]
     return partly_valid_pools
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import SchemaError
 
 from gpupools.cli import check as command
 from gpupools.cli.main import COMMANDS, main
@@ -208,12 +209,25 @@ def test_an_interrupt_is_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["check", "x.yaml"]) == 130
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.usefixtures("only_fake")
+def test_an_interrupt_that_pydantic_wraps_is_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise SchemaError("Error building `list` serializer:\n  KeyboardInterrupt: ")
+
+    monkeypatch.setattr(command, "check_stack_file", interrupted)
+
+    assert main(["check", "x.yaml"]) == 130
+
+
+@pytest.mark.parametrize(
+    ("encoding", "errors"), [("ascii", "strict"), ("latin-1", "strict"), ("ascii", "surrogateescape")]
+)
 def test_characters_that_the_terminal_does_not_know_are_no_traceback(
-    encoding: str, monkeypatch: pytest.MonkeyPatch
+    encoding: str, errors: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In the locale C without UTF-8, Python's streams have `surrogateescape`."""
     written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors=errors))
 
     code = main(["matrix", "--cloud", "aws"])
 

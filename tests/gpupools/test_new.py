@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import resource
 import shlex
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import yaml
 from google.cloud import container_v1
 
+from gpupools.cli.files import write_new
 from gpupools.cli.main import main
 from gpupools.plan.discovery import listed
 from gpupools.providers import clouds
@@ -246,6 +248,19 @@ def test_a_reservation_of_google_names_its_zones(project: Path, capsys: pytest.C
     assert main(["new", *bought, "--zones", "europe-west4-a,europe-west4-b"]) == 0
     written = next(project.rglob("Pulumi.dev.yaml")).read_text(encoding="utf-8")
     assert "zones: [europe-west4-a, europe-west4-b]" in written
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    """An empty one would stop the next call, because nothing is overwritten."""
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_new(tmp_path / "a", "text")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
+
+    assert not (tmp_path / "a").exists()
 
 
 def test_zones_of_eks_need_the_subnets_of_each(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

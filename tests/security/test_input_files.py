@@ -36,8 +36,7 @@ OPENERS = {
     ("gpupools/software/objects.py", "startup_gate"),
     # New files: an existing one is replaced as a whole or kept, and no link is followed.
     ("gpupools/cli/files.py", "write_whole"),
-    ("gpupools/cli/import_pools.py", "_write"),
-    ("gpupools/cli/new.py", "_write_file"),
+    ("gpupools/cli/files.py", "write_new"),
     ("gpupools/cli/project.py", "make_project"),
     # A cloud's price list, which the caller names; it may have gigabytes, and is read line by line.
     ("gpupools/cli/prices.py", "_read"),
