@@ -113,8 +113,9 @@ def judge(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
 
 def _taints(case: Case) -> Iterator[Reason]:
     tolerations = case.template.added_tolerations
-    if any(case.workload.namespace in team.namespaces for team in case.context.plan.stack.teams.values()):
-        tolerations = [*tolerations, *case.offer.flavor_tolerations]
+    added = case.offer.flavor_tolerations
+    if added and any(case.workload.namespace in team.namespaces for team in case.context.plan.stack.teams.values()):
+        tolerations = [*tolerations, *added]
     for taint in untolerated(tolerations, case.offer.taints):
         fix = [toleration for toleration in case.offer.pod["tolerations"] if tolerates([toleration], taint)]
         trust, space = case.pool.trust if taint.key == TRUST_LABEL else None, case.workload.namespace
