@@ -335,6 +335,8 @@ def _trust(case: Case) -> Iterator[Reason]:
     The policies of `data/trust_policies.yaml` judge a pod for all nodes of their cluster.
     """
     tolerations, space, trust = case.template.tolerations, case.workload.namespace, case.pool.trust
+    if all((each.get("key") or TRUST_LABEL) != TRUST_LABEL for each in tolerations):
+        return
     own = trust.mark(case.pool.name) if trust is not None else None
     for mark in dict.fromkeys([*case.offer.trust_policies, *filter(None, [own])]):
         policy, taint = case.offer.trust_policies.get(mark), Taint(TRUST_LABEL, mark, Effect.NO_SCHEDULE)
