@@ -113,8 +113,9 @@ def judge(workload: Workload, template: PodTemplate, offer: Offer, context: Cont
 
 def _taints(case: Case) -> Iterator[Reason]:
     tolerations = case.template.added_tolerations
-    if any(case.workload.namespace in team.namespaces for team in case.context.plan.stack.teams.values()):
-        tolerations = [*tolerations, *case.offer.flavor_tolerations]
+    added = case.offer.flavor_tolerations
+    if added and any(case.workload.namespace in team.namespaces for team in case.context.plan.stack.teams.values()):
+        tolerations = [*tolerations, *added]
     for taint in untolerated(tolerations, case.offer.taints):
         fix = [toleration for toleration in case.offer.pod["tolerations"] if tolerates([toleration], taint)]
         trust, space = case.pool.trust if taint.key == TRUST_LABEL else None, case.workload.namespace
@@ -334,6 +335,8 @@ def _trust(case: Case) -> Iterator[Reason]:
     The policies of `data/trust_policies.yaml` judge a pod for all nodes of their cluster.
     """
     tolerations, space, trust = case.template.tolerations, case.workload.namespace, case.pool.trust
+    if all((each.get("key") or TRUST_LABEL) != TRUST_LABEL for each in tolerations):
+        return
     own = trust.mark(case.pool.name) if trust is not None else None
     for mark in dict.fromkeys([*case.offer.trust_policies, *filter(None, [own])]):
         policy, taint = case.offer.trust_policies.get(mark), Taint(TRUST_LABEL, mark, Effect.NO_SCHEDULE)

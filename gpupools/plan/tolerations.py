@@ -42,7 +42,7 @@ def untolerated(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> l
 
 def _matches(toleration: Toleration, taint: Taint) -> bool:
     effect, key = toleration.get("effect") or "", toleration.get("key") or ""
-    if effect and effect != taint.effect.value:
+    if effect and effect != taint.effect:
         return False
     if toleration.get("operator", "Equal") == "Exists":
         return not key or key == taint.key
