@@ -110,7 +110,7 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
     try:
         api = live.ClusterApi(live.Access(given.kubeconfig, given.context))
         with api.look():
-            document = _audit("cluster_objects").read_cluster(api.items)
+            document = _audit("cluster_objects").read_cluster(api)
     except (live.Unreachable, PermissionError) as error:
         return _refuse(given.format, [(place, Problem((), str(error)))], unfinished=True)
     what = f"{place}: judges the cluster {api.context.cluster_name} at {api.host}"

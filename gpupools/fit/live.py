@@ -3,9 +3,9 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from gpupools.common.json_types import JsonObject
@@ -78,7 +78,8 @@ def read_live(api: ClusterApi, cluster: Cluster, cloud: Cloud, pod: str = "") ->
         waiting = list(api.items(path, "", fieldSelector="status.phase=Pending"))
         asked = list(api.items(path, "", fieldSelector=f"metadata.name={name}")) if pod else waiting
         others = () if "pods" in snapshot.unseen else api.items("/api/v1/pods", "", keeps=False, fieldSelector=bound)
-        return Live(snapshot, asked, gangs_of(snapshot, waiting), held_on(snapshot, others), manifests_of(snapshot))
+        held = held_on(snapshot, others, api.kept)
+        return Live(snapshot, asked, gangs_of(snapshot, waiting), held, manifests_of(snapshot))
 
 
 def group_of(pod: JsonObject) -> tuple[str, str]:
@@ -126,12 +127,18 @@ def manifests_of(snapshot: Snapshot) -> Manifests:
     return Manifests((), claims, {each["name"]: each.get("labels", {}) for each in spaces})
 
 
-def held_on(snapshot: Snapshot, pods: Iterable[JsonObject]) -> Mapping[str, Amounts]:
-    """Return what pods that have not finished hold on nodes: resources, `pods`, and devices by their driver."""
+def held_on(snapshot: Snapshot, pods: Iterable[JsonObject], kept: Callable[[Any], None]) -> Mapping[str, Amounts]:
+    """Return what pods that have not finished hold on nodes: resources, `pods`, and devices by their driver.
+
+    `kept` counts what stays in memory.
+    """
     held = {node["metadata"]["name"]: defaultdict[str, Decimal](Decimal) for node in snapshot.of("nodes")}
     for pod in (each for each in pods if each["spec"].get("nodeName") in held):
+        there = held[pod["spec"]["nodeName"]]
         for name, amount in (*requests_of(pod["spec"]).amounts.items(), ("pods", Decimal(1))):
-            held[pod["spec"]["nodeName"]][name] += amount
+            if name not in there:
+                kept([name, amount])
+            there[name] += amount
     for claim in snapshot.of("resourceclaims"):
         for result in at(claim, "status.allocation.devices.results") or ():
             if result.get("pool") in held:  # drivers name pools of devices as the nodes

@@ -11,12 +11,12 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -66,15 +66,17 @@ class Context(NamedTuple):
     user: JsonDict
     plugin: JsonDict
     """The exec plugin; empty for none."""
+    folder: Path | None
+    """That of the stack file."""
 
 
-def read_context(source: JsonObject | Path | None, context: str | None, folder: Path) -> Context:
+def read_context(source: JsonObject | Path | None, context: str | None, folder: Path | None) -> Context:
     """Return a context of a kubeconfig that is given, in a file, or in kubectl's default file.
 
     Args:
         source: Content, or a file; None for `KUBECONFIG` or `~/.kube/config`.
         context: Name; None for the current context.
-        folder: Folder of the stack file. No file of its checkout is read.
+        folder: Folder of the stack file, no file of whose checkout is read or run; None for no such folder.
 
     Raises:
         Unreachable: The kubeconfig cannot be read, or it has no such context.
@@ -104,11 +106,19 @@ def parsed(content: bytes, about: str) -> JsonDict:
     return documents[0].data
 
 
-def _content(file: Path, folder: Path) -> bytes:
+def _is_of_checkout(path: str | Path, folder: Path | None) -> bool:
+    """Return whether a path leads into the checkout of the stack file, or through a link that lies there."""
+    if folder is None or holds_home(folder):
+        return False
+    named = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the links
+    return any(is_in_checkout(str(each), folder) for each in (named, *named.parents))
+
+
+def _content(file: Path, folder: Path | None) -> bytes:
     """Return the content of a regular file outside the checkout, within the limit."""
     if {":", ";"} & set(str(file)):
         raise Unreachable(f"{file}: is a list of files, or has : or ; in its name; name one file with --kubeconfig")
-    if not holds_home(folder) and is_in_checkout(str(file), folder):
+    if _is_of_checkout(file, folder):
         raise Unreachable(f"{file}: is inside the checkout, but a kubeconfig names programs that run; move it outside")
     try:
         return read_bytes(file, MAX_BYTES, only_files=True)
@@ -117,7 +127,7 @@ def _content(file: Path, folder: Path) -> bytes:
         raise Unreachable(f"{file}: cannot be read: {reason}; use --kubeconfig and --context") from None
 
 
-def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Context:
+def _context(data: Any, name: str | None, base: Path | None, folder: Path | None) -> Context:
     name = name or _text_at(data, "current-context")
     if not name:
         raise ValueError("it has no current context")
@@ -125,11 +135,9 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
     cluster_name, user_name = _text_at(context, "cluster"), _text_at(context, "user")
     cluster = _with_files(_entry(data, "cluster", cluster_name), base, folder)
     user = _with_files(_entry(data, "user", user_name), base, folder) if user_name else {}
-    server, proxy = _address(cluster, "server"), _address(cluster, "proxy-url")
+    server, _ = _address(cluster, "server"), _address(cluster, "proxy-url")
     if server.scheme not in ("http", "https") or not server.hostname or "@" in server.netloc or server.query:
         raise ValueError(f"the server of cluster {cluster_name} is not an https address")
-    if proxy.scheme.startswith("socks") and find_spec("socks") is None:
-        raise ValueError("proxy-url requires the Python package PySocks")
     if unsupported := sorted(_UNSUPPORTED & user.keys()):
         raise ValueError(f"user {user_name} has {unsupported[0]}, which gpupools does not support; use an exec plugin")
     plugin = user.get("exec") or {}
@@ -141,7 +149,8 @@ def _context(data: Any, name: str | None, base: Path | None, folder: Path) -> Co
             raise ValueError(f"the program {command} has no absolute path")
         plugin = {**plugin, "command": str(base / command)}
     cluster = {key: value for key, value in cluster.items() if key in _CLUSTER_KEYS}
-    return Context(cluster_name, server.netloc, cluster, {key: user[key] for key in _USER_KEYS & user.keys()}, plugin)
+    user = {key: user[key] for key in _USER_KEYS & user.keys()}
+    return Context(cluster_name, server.netloc, cluster, user, plugin, folder)
 
 
 def _text_at(holder: Any, key: str) -> str:
@@ -169,7 +178,7 @@ def _entry(data: JsonObject, kind: str, name: str) -> JsonDict:
     return dict(found[0][kind])
 
 
-def _with_files(entry: JsonDict, base: Path | None, folder: Path) -> JsonDict:
+def _with_files(entry: JsonDict, base: Path | None, folder: Path | None) -> JsonDict:
     """Return an entry with the content of the files that it names."""
     for key, content in _FILES.items():
         if name := _text_at(entry, key):
@@ -180,9 +189,14 @@ def _with_files(entry: JsonDict, base: Path | None, folder: Path) -> JsonDict:
     if not isinstance(entry.get("insecure-skip-tls-verify", False), bool):
         raise ValueError("insecure-skip-tls-verify is neither true nor false")
     for key in (_USER_KEYS | _CLUSTER_KEYS) - {"insecure-skip-tls-verify"}:
-        if not _text_at(entry, key).isprintable():  # a new line in a header
-            raise ValueError(f"{key} has unprintable characters")
+        _header_at(entry, key)
     return entry
+
+
+def _header_at(holder: JsonDict, key: str) -> None:
+    text = _text_at(holder, key)
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError(f"{key} has characters that a header of HTTP cannot have")
 
 
 class Credential(NamedTuple):
@@ -209,9 +223,13 @@ def _credential(context: Context) -> Credential:
         spec["cluster"] = context.cluster
     asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
     env = {**os.environ, **{each["name"]: each["value"] for each in plugin.get("env") or ()}}
-    program = shutil.which(plugin["command"], path=env.get("PATH")) or plugin["command"]
-    if not os.path.isabs(program) and os.path.lexists(program):  # noqa: PTH117
-        raise ValueError("it is found by a relative folder in PATH, which may be the checkout")
+    # The plugin searches there for programs too: gke-gcloud-auth-plugin runs gcloud.
+    folders = [each for each in os.get_exec_path(env) if os.path.isabs(each)]  # noqa: PTH117
+    env["PATH"] = os.pathsep.join(each for each in folders if not _is_of_checkout(each, context.folder))
+    program = shutil.which(plugin["command"], path=env["PATH"]) or plugin["command"]
+    if not os.path.isabs(program) or _is_of_checkout(program, context.folder):  # noqa: PTH117
+        what = f"{plugin['command']}: no such program is outside the checkout, which a pull request may change"
+        raise Unreachable(f"{what}; install it in a folder of PATH outside, or name its path in the kubeconfig")
     words = [program, *(plugin.get("args") or ())]
     answer = json.loads(_output(words, {**env, "KUBERNETES_EXEC_INFO": json.dumps(asked)}))
     if (answer["apiVersion"], answer["kind"]) != (version, "ExecCredential"):
@@ -221,8 +239,7 @@ def _credential(context: Context) -> Credential:
     if user["token"] is None:
         names = {"client-certificate-data": "clientCertificateData", "client-key-data": "clientKeyData"}
         user = {key: base64.b64encode(given[name].encode()).decode() for key, name in names.items()}
-    if not _text_at(user, next(iter(user))).isprintable():
-        raise ValueError("it has unprintable characters")
+    _header_at(user, next(iter(user)))
     expires = given.get("expirationTimestamp")
     try:
         until = datetime.fromisoformat(expires) if expires else None
@@ -236,13 +253,13 @@ def _output(words: list[str], env: Mapping[str, str]) -> bytes:
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     program: subprocess.Popen[bytes] = subprocess.Popen(words, **pipes, env=env, start_new_session=True)  # type: ignore[call-overload]
     printed, errors = (started(partial(pipe.read, MAX_BYTES + 1)) for pipe in (program.stdout, program.stderr) if pipe)
+    end = time.monotonic() + PLUGIN_TIMEOUT_S
     try:
         found = printed.result(PLUGIN_TIMEOUT_S)
         if len(found) > MAX_BYTES:
             raise ValueError(f"it prints more than {MAX_BYTES} bytes")
-        with suppress(subprocess.TimeoutExpired):
-            program.wait(PLUGIN_TIMEOUT_S)
-    except TimeoutError:
+        program.wait(end - time.monotonic())
+    except (TimeoutError, subprocess.TimeoutExpired):
         raise ValueError(f"it did not end in {PLUGIN_TIMEOUT_S} s") from None
     finally:
         # With what it started, which may keep the pipes open.

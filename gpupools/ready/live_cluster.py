@@ -40,18 +40,19 @@ from gpupools.spec.models import Cluster, Late, StackOutput
 
 PAGE = 500
 """Objects per request."""
-MOST = {"bytes": 256 * 1024 * 1024, "pages": 2_000, "objects": 200_000, "bytes of memory": 160 * 1024 * 1024}
-"""Of one look. A page of 500 nodes has about 10 MB, and Kubernetes supports 150,000 pods.
+MOST = {"bytes": 2 * 1024**3, "pages": 2_000, "objects": 200_000, "bytes of memory": 160 * 1024 * 1024}
+"""Of one look. Kubernetes supports 150,000 pods, of about 6 KB each; what is not kept takes no memory.
 
 https://kubernetes.io/docs/setup/best-practices/cluster-large/
 """
 _ANSWER_BYTES = 32 * 1024 * 1024
 _MOST_VALUES = 1_000_000
 """Values of one answer, as its brackets and commas tell: empty maps would take thirty times their text in memory."""
-REQUEST_S = 25.0
+REQUEST_S = 15.0
 """Of one request with its answer, however slowly it comes."""
-LOOK_S = 300.0
-"""Of all requests of one look."""
+LOOK_S = 25.0
+"""Of all requests of one look, which gets more time with each object that it reads."""
+OBJECT_S = 0.003
 RETRY_S = 10.0
 """How long a request is repeated that the API answers with 429 or 503."""
 PAUSE_S = 1.0
@@ -69,8 +70,8 @@ class Access(NamedTuple):
     """Content or file of a kubeconfig; None for kubectl's default file."""
     context: str | None = None
     """None for the current context."""
-    folder: Path = Path()
-    """Folder of the stack file: no kubeconfig of its checkout is read."""
+    folder: Path | None = Path()
+    """Folder of the stack file: nothing of its checkout is read or run. None for a program that is such code."""
     named_by: str = ""
     """Who chose host and program, if not the caller: it is printed before they are used."""
     is_silent: bool = False
@@ -131,8 +132,8 @@ def program_access(kubeconfig: str, context: str | None) -> Access:
         Unreachable: The text is no kubeconfig.
     """
     if kubeconfig.startswith(("/", "~/")):
-        return Access(Path(kubeconfig), context, is_silent=True)
-    return Access(parsed(kubeconfig.encode(), "the kubeconfig"), context, is_silent=True)
+        return Access(Path(kubeconfig), context, None, is_silent=True)
+    return Access(parsed(kubeconfig.encode(), "the kubeconfig"), context, None, is_silent=True)
 
 
 class ClusterApi:
@@ -177,6 +178,8 @@ class ClusterApi:
 
     def _connect(self) -> None:
         """Make a client, with a new credential where a plugin gives it."""
+        from urllib3.exceptions import HTTPError
+
         if self.context.plugin:
             self._credential = run_plugin(self.context)
         user = {**self.context.user, **self._credential.user}
@@ -190,8 +193,12 @@ class ClusterApi:
         try:
             load: Any = self._config_library.new_client_from_config_dict
             self._client = load(made, context="x", client_configuration=configuration)
+        except ImportError:
+            raise Unreachable(f"the proxy for {self.host} requires the Python package PySocks") from None
         except (self._config_library.ConfigException, OSError, ValueError, TypeError) as error:
-            raise Unreachable(f"the kubeconfig for {self.host}: {_one_line(error)}; check it") from None
+            # A password may be where the port of a proxy should be.
+            why = "its proxy, or HTTPS_PROXY, is not a URL" if isinstance(error, HTTPError) else _one_line(error)
+            raise Unreachable(f"the kubeconfig for {self.host}: {why}; check it") from None
 
     @contextmanager
     def look(self) -> Iterator[None]:
@@ -251,11 +258,12 @@ class ClusterApi:
         url = f"{self._client.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         seconds = min(REQUEST_S, self._end - time.monotonic())
         if seconds <= 0:
-            raise Unreachable(f"{self.host} does not answer all requests in {LOOK_S:.0f} s", may_pass=True)
+            much = f"{self._spent['objects']} objects in {self._spent['pages']} pages"
+            raise Unreachable(f"{self.host} is too slow: {much}, and the time for them is over", may_pass=True)
         try:
             # A server may send a byte now and then without end.
             status, given, data = started(lambda: self._fetch(method, url, headers, body, seconds)).result(seconds)
-        except (HTTPError, OSError) as error:
+        except (HTTPError, OSError, ValueError, self._client_library.ApiException) as error:  # the last of TLS
             why = _one_line(error) or f"no whole answer in {seconds:.0f} s"
             raise Unreachable(f"{self.host} is not reachable: {why}", may_pass=True) from None
         self._spend(len(data), "bytes")
@@ -347,15 +355,20 @@ class ClusterApi:
     def items(self, path: str, kind: str, *, keeps: bool = True, **query: str) -> Iterator[JsonDict]:
         """Yield the objects of a list by pages, shortened for a kind; none of a kind that the cluster does not have.
 
-        Without `keeps`, the caller lets most of them go, and their memory does not count.
+        Without `keeps`, the memory of what the caller keeps of them counts by `kept`.
 
         Raises:
             Unreachable: The list has no end within the limits, or an object has another form.
         """
         with self.look():
             for item in self._of_pages(path, kind, {"limit": str(PAGE), **query}):
-                self._spend(_memory_of(item) if keeps else 0, "bytes of memory")
+                if keeps:
+                    self.kept(item)
                 yield item
+
+    def kept(self, value: Any) -> None:
+        """Count the memory of a value that stays; raise `Unreachable` beyond the limit of a look."""
+        self._spend(_memory_of(value), "bytes of memory")
 
     def _of_pages(self, path: str, kind: str, query: JsonDict) -> Iterator[JsonDict]:
         while True:
@@ -370,6 +383,7 @@ class ClusterApi:
             if not isinstance(found, list) or not isinstance(query["continue"], str):
                 raise self._odd("a list of another form")
             self._spend(len(found), "objects")
+            self._end += len(found) * OBJECT_S
             for each in found:
                 item = self._object(path, pruned(kind, each) if isinstance(each, dict) else each)
                 if not item["metadata"].get("uid"):

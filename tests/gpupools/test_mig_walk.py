@@ -31,7 +31,7 @@ class Api(live_cluster.ClusterApi):
     """Nodes of a pool with pods, a disruption budget and a MIG manager that cuts GPUs no pod uses."""
 
     def __init__(self, nodes: int = 5, layouts: tuple[str, ...] = (OLD, NEW)) -> None:
-        self.context = Context("arn:aws:eks:us-east-1:123456789012:cluster/train", "api.example.com", {}, {}, {})
+        self.context = Context("arn:aws:eks:us-east-1:123456789012:cluster/train", "api.example.com", {}, {}, {}, None)
         self._end = float("inf")
         self.nodes = {f"n{index}": self._node(f"n{index}") for index in range(nodes)}
         self.pods = {f"p{index}": f"n{index % nodes}" for index in range(2 * nodes)}

@@ -5,7 +5,9 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 from typing import Any
+from urllib.parse import parse_qs
 
 JSON = "application/json"
 UNIT = 1_000_000
@@ -69,6 +71,37 @@ def _pages(items: Callable[[int], list[Any]], changing: bool = True, circle: int
     return write
 
 
+def _slow(write: Write, seconds: float) -> Write:
+    def later(to: BaseHTTPRequestHandler) -> None:
+        time.sleep(seconds)
+        write(to)
+
+    return later
+
+
+def _in_turn(*writes: Write) -> Write:
+    each = cycle(writes)
+    return lambda to: next(each)(to)
+
+
+def _endless_pods(to: BaseHTTPRequestHandler) -> None:
+    """Answer with a node of GPUs, and in pages without end pods on it, each with resources and labels of its own."""
+    path, _, query = to.path.partition("?")
+    if not path.endswith("/pods") or "status.phase%3D" in query:
+        one = node(spec__providerID="aws:///eu-west-2a/i-0", status={"capacity": {"nvidia.com/gpu": "8"}})
+        has_one = path.endswith("/nodes")
+        (_answer(404, JSON, b"{}") if "/configmaps/" in path else ok(nodes(*[one] * has_one)))(to)
+        return
+    number = int(parse_qs(query).get("continue", ["0"])[0])
+    pods = []
+    for name in (f"{number}-{each}" for each in range(500)):
+        own = {f"a.b/{name}-{each}": "1" for each in range(50)}
+        meta = {"name": f"p{name}", "namespace": "a", "uid": name, "labels": own}
+        container = {"name": "c", "resources": {"requests": own}}
+        pods.append({"metadata": meta, "spec": {"nodeName": "n", "containers": [container]}})
+    ok(nodes(*pods, **{"continue": str(number + 1)}))(to)
+
+
 def _repeats_the_token(to: BaseHTTPRequestHandler) -> None:
     _answer(401, JSON, json.dumps({"message": f"rejects {to.headers['Authorization']}"}).encode())(to)
 
@@ -84,6 +117,8 @@ def _raw(text: bytes, every_s: float = 0) -> Write:
     return write
 
 
+_CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+BUSY = _answer(429, JSON, b'{"message": "slow down"}', Retry_After="1")
 ODD: dict[str, Write] = {
     "sign-in-page": _answer(200, "text/html", b"<html><title>Sign in</title></html>"),
     "no-type": _answer(200, "", b"{}"),
@@ -136,7 +171,7 @@ ODD: dict[str, Write] = {
     "403-list": _answer(403, JSON, b"[]"),
     "401-page": _answer(401, "text/html", b"<html>log in</html>"),
     "404-page": _answer(404, "text/html", b"<html>nothing here</html>"),
-    "429": _answer(429, JSON, b'{"message": "slow down"}', Retry_After="1"),
+    "429": BUSY,
     "503": _answer(503, "text/html", b"<html>busy</html>", Retry_After="86400"),
     "500-deep": _answer(500, JSON, b"[" * 100000),
     "redirect": _answer(302, "text/html", b"", Location="http://127.0.0.1:1/"),
@@ -174,8 +209,28 @@ ODD: dict[str, Write] = {
     "closes": _raw(b""),
     "endless-headers": _raw(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 100_000),
     "slow-headers": _raw(b"HTTP/1.1 200 OK\r\nA", every_s=0.1),
+    "slow-pages": _slow(_pages(lambda number: []), 0.4),
+    "slow-nodes": _slow(_pages(lambda number: [node(metadata__name=f"n{number}")]), 0.4),
+    "429-between": _in_turn(BUSY, BUSY, _pages(lambda number: [])),
+    "upgrade": _answer(101, JSON, b"{}", Connection="upgrade", Upgrade="websocket"),
+    "wrong-chunk-later": _raw(_CHUNKED + b'5\r\n{"ite\r\nxyz\r\n'),
+    "chunk-of-negative-size": _raw(_CHUNKED + b"-5\r\n{}\r\n"),
+    "chunk-size-without-end": _raw(_CHUNKED + b"0" * 100_000, every_s=0.1),
 }
 """Answers to every request, by name."""
+LARGE = {
+    "endless-pods": _endless_pods,
+    **{
+        name: ODD[name]
+        for name in ("endless-body", "many-values", "endless-nodes", "endless-labels", "endless-new-pages")
+    },
+    "slow-body": ODD["slow-body"],
+    "slow-pages": _slow(_pages(lambda number: []), 6),
+    "slow-nodes": _slow(_pages(lambda number: [node(metadata__name=f"n{number}")]), 6),
+    "429-between": _in_turn(*[BUSY] * 6, _pages(lambda number: [])),
+    "503-between": _in_turn(*[_answer(503, JSON, b"{}", Retry_After="1")] * 6, _pages(lambda number: [])),
+}
+"""Those that would take most time or memory."""
 
 
 class Odd(ThreadingHTTPServer):

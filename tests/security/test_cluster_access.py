@@ -21,6 +21,7 @@ from tests.gpupools.ready.api import serving, write_files
 from tests.gpupools.ready.world import World
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate")
+no_socks = pytest.mark.filterwarnings("ignore:SOCKS support in urllib3 requires")
 EXEC_API = "client.authentication.k8s.io/v1"
 READY, WALK = ("ready",), ("mig", "walk", "--pool", "one", "--to", "1g.5gb", "--yes")
 SMOKE, POLICY = ("ready", "--smoke"), ("policy",)
@@ -266,6 +267,7 @@ def prints(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 EXPIRES = {"apiVersion": EXEC_API, "kind": "ExecCredential", "status": {"token": "t", "expirationTimestamp": "SECRET"}}
+OTHER_LETTERS = {**EXPIRES, "status": {"token": "\u4e00"}}
 
 
 def with_fifo(path: Path) -> None:
@@ -296,7 +298,12 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "server with password": (lambda path: write(path, config({}, "https://a:b@h")), "is not an https address"),
     "server as file": (lambda path: write(path, config({}, "file:///etc/passwd")), "is not an https address"),
-    "token with newline": (lambda path: write(path, config({"token": "a\nb"})), "has unprintable characters"),
+    "token with newline": (lambda path: write(path, config({"token": "a\nb"})), "token has characters that a header"),
+    "token of other letters": (lambda path: write(path, config({"token": "\u4e00"})), "token has characters that a"),
+    "token of a plugin of other letters": (
+        lambda path: write(path, prints(OTHER_LETTERS)),
+        "token has characters that",
+    ),
     "token of a fifo": (with_fifo, "t: cannot be read: it is not a regular file"),
     "program of a former client": (lambda path: write(path, config(FORMER)), "auth-provider"),
     "other user": (lambda path: write(path, config({"token": "t", "as": "admin"})), "has as, which"),
@@ -307,24 +314,29 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "secret as key": (lambda path: write(path, "SECRET: 1\nSECRET: 2"), "line 2: has a duplicate key (first on"),
     "server with password alone": (lambda path: write(path, config({}, "https://:SECRET@h")), "is not an https"),
     "server with a word as port": (lambda path: write(path, config({}, "https://h:SECRET")), "server is not a URL"),
-    "server of an odd host": (lambda path: write(path, config({}, "https://SECRET\u2100")), "server is not a URL"),
+    "server of an odd host": (lambda path: write(path, config({}, "https://SECRET\u2100")), "server has characters"),
     "proxy with a word as port": (lambda path: write(path, behind("http://h:SECRET")), "proxy-url is not a URL"),
     "file of the kernel": (lambda path: write(path, config({"tokenFile": "/proc/kmsg"})), "is not a regular file"),
     "proxy without its library": (
         lambda path: write(path, behind("socks5://u:SECRET@h")),
-        "requires the Python package",
+        "requires the Python package PySocks",
     ),
     "insecure as text": (lambda path: write(path, insecure("false")), "is neither true nor false"),
     "secret as version": (lambda path: write(path, prints({"apiVersion": "SECRET", "kind": "x"})), "does not answer"),
     "secret as time": (lambda path: write(path, prints(EXPIRES)), "expirationTimestamp is not a time"),
     "plugin that hangs": (lambda path: write(path, runs("sleep", ["60"])), "did not end in 0.2 s"),
     "child that hangs": (lambda path: write(path, runs("sh", ["-c", "sleep 60 & true"])), "did not end in 0.2 s"),
+    "plugin that closes its output": (
+        lambda path: write(path, runs("sh", ["-c", "exec >&-; sleep 60"])),
+        "did not end",
+    ),
     "plugin that prints": (lambda path: write(path, runs("yes")), "prints more than 4194304 bytes|did not end"),
     "plugin without it": (lambda path: write(path, runs("/no/such")), "/no/such gave no token: [Errno 2]"),
     "plugin beside the kubeconfig": (lambda path: write(path, runs("./no")), "home/./no gave|home/no gave"),
 }
 
 
+@no_socks
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("command", ["ready", "mig walk", "policy"])
 def test_a_kubeconfig_that_cannot_be_used_is_one_line(
@@ -343,19 +355,144 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_line(
     assert not (checkout / "mark").exists()
 
 
-def test_a_program_of_a_relative_folder_in_path_is_not_run(
-    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kube = checkout.parent / "home" / "kube"
-    kube.parent.mkdir()
-    write(kube, runs("aws"))
-    (checkout / "aws").write_text(f"#!/bin/sh\ntouch {checkout}/mark\n")
-    (checkout / "aws").chmod(0o755)
-    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
+def _by_path(home: Path, bin_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("PATH", f"{bin_}{os.pathsep}{os.environ['PATH']}")
+    return "tokens"
 
-    said = refused(("policy", "--context", "x", "--kubeconfig", str(kube)), capsys, "connects to ")
-    assert "found by a relative folder in PATH" in said
-    assert not (checkout / "mark").exists()
+
+def _by_relative_path(home: Path, bin_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    return _by_path(home, Path("bin"), monkeypatch)
+
+
+def _by_link_into(home: Path, bin_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (home / "tokens").symlink_to(bin_ / "tokens")
+    return _by_path(home, home, monkeypatch)
+
+
+def _by_link_out(home: Path, bin_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (home / "other").write_bytes((bin_ / "tokens").read_bytes())
+    (home / "other").chmod(0o755)
+    (bin_ / "tokens").unlink()
+    (bin_ / "tokens").symlink_to(home / "other")
+    return str(bin_ / "tokens")
+
+
+def _by_linked_folder(home: Path, bin_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    bin_.rename(home / "bin")
+    bin_.symlink_to(home / "bin")
+    return str(bin_ / "tokens")
+
+
+def _by_another_program(home: Path, bin_: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The caller's own program runs one by PATH, as gke-gcloud-auth-plugin runs gcloud."""
+    (home / "own").write_text("#!/bin/sh\ntokens\n")
+    (home / "own").chmod(0o755)
+    _by_path(home, bin_, monkeypatch)
+    return str(home / "own")
+
+
+HOW: dict[str, Callable[[Path, Path, pytest.MonkeyPatch], str]] = {
+    "absolute": lambda home, bin_, _: str(bin_ / "tokens"),
+    "beside the kubeconfig": lambda home, bin_, _: "../checkout/bin/tokens",
+    "in PATH": _by_path,
+    "relative in PATH": _by_relative_path,
+    "by a link into the checkout": _by_link_into,
+    "by a link of the checkout": _by_link_out,
+    "by a folder that is a link": _by_linked_folder,
+    "by another program": _by_another_program,
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("command", [*OF_FILES, "policy", "fit"])
+def test_no_program_of_the_checkout_gives_a_token(
+    command: str, how: str, checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubeconfig is the caller's own and lies outside; a pull request brings the program."""
+    home, bin_, mark = checkout.parent / "home", checkout / "bin", checkout.parent / "mark"
+    home.mkdir()
+    bin_.mkdir()
+    (bin_ / "tokens").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    (bin_ / "tokens").chmod(0o755)
+    write(home / "kube", runs(HOW[how](home, bin_, monkeypatch)))
+    file = str(stack(checkout, kubeconfig={"path": "/kube"}))
+    words = {**{name: (*OF_FILES[name], file) for name in OF_FILES}, "policy": POLICY, "fit": ("fit", "--stack", file)}
+
+    said = refused((*words[command], "--context", "x", "--kubeconfig", str(home / "kube")), capsys, "connects to ")
+    what = "not found" if how == "by another program" else "no such program is outside the checkout"
+    assert what in said
+    assert not mark.exists()
+
+
+@needs_openssl
+@pytest.mark.parametrize("command", OF_FILES)
+def test_a_clouds_program_is_not_the_checkouts(
+    command: str,
+    checkout: Path,
+    logged_in: Path,
+    listener: Listener,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A pull request brings `aws`, before the caller's own in PATH: the latter runs."""
+    mark = checkout.parent / "mark"
+    (checkout / "bin").mkdir()
+    (checkout / "bin" / "aws").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    (checkout / "bin" / "aws").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{checkout / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    words = (*OF_FILES[command], str(endpoint_file(checkout, "aws", listener)))
+
+    refused((*words, "--trust-endpoint", f"127.0.0.1:{listener.server_port}"), capsys, "connects to ")
+    assert set(listener.credentials) == {"Bearer SECRET"}
+    assert logged_in.exists()
+    assert not mark.exists()
+
+
+@needs_openssl
+def test_a_host_with_the_certificate_of_another_gets_no_token(
+    checkout: Path, listener: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kube = checkout.parent / "kube"
+    made = config({"token": "SECRET"}, f"https://localhost:{listener.server_port}")
+    made["clusters"][0]["cluster"]["certificate-authority-data"] = listener.authority
+    write(kube, made)
+
+    said = refused(("policy", "--context", "x", "--kubeconfig", str(kube)), capsys)
+    assert "certificate verify failed" in said
+    assert listener.credentials == []
+
+
+@needs_openssl
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_to_another_host_is_not_followed(
+    status: int, checkout: Path, listener: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tests.security.odd_answers import _answer
+    from tests.security.test_odd_answers import answering
+
+    kube = checkout.parent / "kube"
+    with answering(_answer(status, "", b"", Location=f"https://127.0.0.1:{listener.server_port}/")) as server:
+        write(kube, config({"token": "SECRET"}, server))
+        refused(("policy", "--context", "x", "--kubeconfig", str(kube)), capsys)
+    assert listener.credentials == []
+
+
+@no_socks
+@pytest.mark.parametrize(
+    ("proxy", "what"),
+    [("socks5://u:SECRET@h:1", "the Python package PySocks"), ("http://u:p@h:SECRET", "HTTPS_PROXY, is not a URL")],
+)
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_one_line(
+    proxy: str, what: str, checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube = checkout.parent / "kube"
+    write(kube, config({"token": "t"}, "https://h"))
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.setenv("https_proxy", proxy)
+
+    said = refused(("policy", "--context", "x", "--kubeconfig", str(kube)), capsys)
+    assert what in said
+    assert "SECRET" not in said
 
 
 def test_an_expired_token_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,8 @@ def read(world: World, name: str = NAME, **unseen: str) -> Live:
     snapshot.unseen = unseen
     pods = [each for each in world.objects.get("pods", ()) if name in ("", f"default/{each['metadata']['name']}")]
     every = world.objects.get("pods", ())
-    return Live(snapshot, pods, gangs_of(snapshot, every), held_on(snapshot, every), manifests_of(snapshot))
+    held = held_on(snapshot, every, lambda _: None)
+    return Live(snapshot, pods, gangs_of(snapshot, every), held, manifests_of(snapshot))
 
 
 def asked(world: World, name: str = NAME, **unseen: str) -> list[Answer]:

@@ -288,6 +288,16 @@ def test_a_smoke_test_may_take_longer_than_a_look(ask: Asked, monkeypatch: pytes
     assert "smoke test passed" in out
 
 
+def test_a_large_cluster_gets_more_time(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 20 requests of 0.1 s each."""
+    monkeypatch.setattr(live_cluster, "LOOK_S", 1.0)
+    monkeypatch.setattr(live_cluster, "OBJECT_S", 0.5)
+    world = healthy("train", "whole")
+    with serving(world) as api:
+        api.delay_s = 0.1
+        assert ask(world, api.server_port)[0] == 0
+
+
 @pytest.mark.parametrize("what", ["objects", "pages", "bytes"])
 def test_all_lists_of_a_look_share_one_limit(
     what: str, ask: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
