@@ -1,4 +1,4 @@
-"""What a piece of software in the cluster needs beside it, as data: `data/requirements.csv`."""
+"""What a piece of software in the cluster needs beside it, as data: `data/requirements.csv`, and what a cloud needs."""
 
 from functools import cache
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class Requirement(NamedTuple):
     """One row."""
 
     of: str
-    """A chart, or a kind of Kubernetes."""
+    """A chart, a kind of Kubernetes, or the support of a cloud."""
     needs: str
     """`kubernetes` or `driver`."""
     at_least: str

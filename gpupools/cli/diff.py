@@ -55,9 +55,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     what = "text with the labels, tags and values that only follow from the edit"
     parser.add_argument("--verbose", action="store_const", const="verbose", dest="format", help=what)
     what = f"exit with {REJECTED} if a pool or software is or may be replaced or deleted"
-    parser.add_argument("--exit-code", action="store_true", help=what)
+    parser.add_argument("--exit-code", action="append_const", const="replace", dest="fail_on", default=[], help=what)
     what = f"exit with {REJECTED} if the edit does this or worse to running pods: {', '.join(HARMS)}"
-    parser.add_argument("--fail-on", choices=HARMS, metavar="HARM", help=what)
+    parser.add_argument("--fail-on", action="append", choices=HARMS, metavar="HARM", help=what)
     add_within(parser)
     nothing: Mapping[str, Any] = {"pools": (), "software": (), "warnings": (), "cost": ""}
     parser.set_defaults(run=_exit_status, nothing=nothing)
@@ -66,8 +66,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _exit_status(given: argparse.Namespace) -> int:
     found = _with_state(given) if given.state or given.stack is not None else _of_files(given.files, given.since)
     _PRINTERS[given.format](found)
-    is_too_bad = given.fail_on is not None and found.harm() >= HARMS.index(given.fail_on)
-    return REJECTED if found.is_refused or is_too_bad or (given.exit_code and found.destroys) else 0
+    return REJECTED if found.is_refused or any(found.harm() >= HARMS.index(harm) for harm in given.fail_on) else 0
 
 
 def _of_files(files: Sequence[Path], since: str | None) -> Comparison:

@@ -180,27 +180,20 @@ def _keys(key: str) -> Iterator[Entry]:
 def _errors(text: str, plan: StackPlan | None) -> Iterator[Entry]:
     """Yield what each error in a text means: a quota or capacity, which one, which pools, the next step."""
     for cloud in clouds().values():
-        errors = cloud.launch_errors(text)
+        errors = error_texts(text, cloud)
         named = [name for name in cloud.instance_types if errors and _has_word(text, name)]
         codes = [code for code in known_quotas(cloud) if errors and _has_word(text, code)]
         pools = list(_pools_in(text, cloud, named, codes, plan)) if errors and plan is not None else []
         lists = (("Quota", codes), ("Instance type", named), ("Pool", pools))
         about = "".join(f" {word}: {', '.join(values)}." for word, values in lists if values)
         yield from _error_entries(errors, f" ({cloud.service})", about, "cloud error", "docs/reference/quotas.md")
-    yield from _error_entries(list(error_texts(text)), "", "", "error", "docs/how-to/troubleshoot.md")
+    yield from _error_entries(error_texts(text), "", "", "error", "docs/how-to/troubleshoot.md")
 
 
 def _error_entries(found: Sequence[Mapping[str, str]], of: str, about: str, kind: str, page: str) -> Iterator[Entry]:
-    told: set[str] = set()
     for row in found:
-        pattern = row["pattern"]
-        is_part = any(pattern in other["pattern"] and pattern != other["pattern"] for other in found)
-        is_part = is_part or (row["kind"] == "unclear" and any(other["kind"] != "unclear" for other in found))
-        if not is_part and row["what"] not in told:
-            told.add(row["what"])
-            yield Entry(
-                pattern, kind, f"{row['kind']}{of}: {row['what']}{about} Next: {row['next']}.", row["source"], page
-            )
+        what = f"{row['cause']}{of}: {row['what']}{about} Next: {row['next']}."
+        yield Entry(row["text"], kind, what, row["source"], page)
 
 
 def _pools_in(

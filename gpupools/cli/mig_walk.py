@@ -1,10 +1,12 @@
 """`gpupools mig walk`: give the nodes of a pool another MIG layout, a few at a time, without ending pods by force.
 
-The state is on the node: an annotation says that the walk cordoned it, so that a run after a crash finishes the node.
+The state is on the node: an annotation says which run cordoned it. A later run writes its own and finishes the node, so
+that one run at a time holds a node.
 """
 
 import argparse
 import json
+import secrets
 import shlex
 import sys
 import time
@@ -19,14 +21,14 @@ from gpupools.cli.help_texts import examples, located_in, whole_number
 from gpupools.cli.preview import DEV_STACK
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Problem, Rejected, amount_of, nearest
-from gpupools.common.json_types import JsonDict, JsonObject
+from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.console.output import tell
 from gpupools.plan.node_labels import MIG_CONFIG_LABEL, MIG_STATE_LABEL
 from gpupools.plan.node_resources import node_resources
-from gpupools.plan.plugin_configs import mig_config
+from gpupools.plan.plugin_configs import mig_config, mig_configs
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
 from gpupools.providers import clouds
-from gpupools.readback.inputs import at
+from gpupools.readback.inputs import at, text
 from gpupools.ready import live_cluster
 from gpupools.ready.same_cluster import other_group, prove
 from gpupools.ready.snapshot import full_name, has_ended, is_leaving, is_ready
@@ -36,8 +38,7 @@ from gpupools.stackfile.parsing import parse
 from gpupools.stackfile.stack import StackPlan
 
 ANNOTATION = "gpupools/mig-walk"
-"""On a node that the walk cordoned: the layout that it is to have."""
-_ANNOTATED = f"metadata.annotations.{ANNOTATION}"
+"""On a node that a walk cordoned: the layout that it is to have, and a word of the run that holds the node."""
 _INTERVAL_S = 5.0
 _PATIENCE_S = 300
 """How long an API server that does not answer is asked again, such as while it is restarted, once a node is begun."""
@@ -74,14 +75,17 @@ def run_walk(given: Given) -> int:
     with located_in(given.file, "failed"):
         plan = check_stack_file(given.file, clouds()).plan
         pool = _pool(plan, given)
-        if wrong := list(live_cluster.unknown_hosts(given.trust_endpoint, plan.stack.clusters)):
+        wrong = list(live_cluster.unknown_hosts(given.trust_endpoint, plan.stack.clusters))
+        if given.kubeconfig and not given.context:
+            wrong.append(Problem(("--kubeconfig",), "is read only with --context", "add --context"))
+        if wrong:
             raise Rejected(wrong)
-        _layout(pool, given.to)  # before the cluster is asked
+        _layout(plan, pool, given.to)  # before the cluster is asked
     try:
-        contexts = [given.context] if given.context else []
+        contexts = [f"{pool.cluster}={given.context.removeprefix(f'{pool.cluster}=')}"] if given.context else []
         where = (given.kubeconfig, given.trust_endpoint, given.file.parent)
         access = live_cluster.access_of(pool.cluster, plan.stack.clusters, clouds(), contexts, *where)
-        _Walk(live_cluster.ClusterApi(access), plan, pool, given).run()
+        _Walk(access, plan, pool, given).run()
         return 0
     except _Failed as error:
         tell(error, error=True)
@@ -104,8 +108,8 @@ def _pool(plan: StackPlan, given: Given) -> PoolPlan:
     return pools[0]
 
 
-def _layout(pool: PoolPlan, wanted: str) -> tuple[str, Mapping[str, str], JsonObject]:
-    """Return the label, the resources of a node and the MIG manager's configuration of a layout with these profiles."""
+def _layout(plan: StackPlan, pool: PoolPlan, wanted: str) -> tuple[str, Mapping[str, str], JsonDict]:
+    """Return the label and resources of a node with these profiles, and the layouts of the cluster's MIG manager."""
     from gpupools.catalog.mig import MigError
     from gpupools.catalog.mig_fit import fit
 
@@ -123,7 +127,9 @@ def _layout(pool: PoolPlan, wanted: str) -> tuple[str, Mapping[str, str], JsonOb
         resources = {name: str(count) for name, count in node_resources(pool.instance, sharing).items()}
     except MigError as error:
         raise Rejected([Problem(("--to",), error.what, error.cure)]) from None
-    return made.name, resources, made.document["mig-configs"]
+    here = (each for each in plan.pools if each.cluster == pool.cluster and MIG_CONFIG_LABEL in each.labels)
+    cut = [mig_config(each.instance, each.sharing.mig) for each in here if each.sharing.mig is not None]
+    return made.name, resources, mig_configs([*cut, made])
 
 
 class _Failed(Exception):
@@ -156,7 +162,7 @@ _FAILURES = (_Failed, PermissionError, live_cluster.Unreachable)
 class _State:
     """How far this run is with a node."""
 
-    uid: str = ""
+    uid: str
     """Of the node that is proven to be of the file's cluster: no other is changed."""
     is_begun: bool = False
     is_labelled: bool = False
@@ -168,18 +174,24 @@ class _State:
 
 
 class _Walk:
-    def __init__(self, api: live_cluster.ClusterApi, plan: StackPlan, pool: PoolPlan, given: Given) -> None:
-        self.api, self.pool, self.given = api, pool, given
+    def __init__(self, access: live_cluster.Access, plan: StackPlan, pool: PoolPlan, given: Given) -> None:
+        self.api, self.pool, self.given = live_cluster.ClusterApi(access), pool, given
         self.cluster = plan.stack.clusters[pool.cluster]
         self.at_once = plan.stack.pools[pool.name].upgrade.max_unavailable or 1
-        self.label, self.resources, self.config = _layout(pool, given.to)
+        self.label, self.resources, self.config = _layout(plan, pool, given.to)
+        self.held = f"{self.label} {secrets.token_hex(4)}"
+        file = ["--kubeconfig", str(access.kubeconfig.expanduser())] if isinstance(access.kubeconfig, Path) else []
+        context = "NAME" if isinstance(access.kubeconfig, dict) else access.context  # that one is in no file
+        self.flags = [*(["--context", context] if context else ()), *file]
+        asked = ["--context", f"{pool.cluster}={context}", *file] if given.context else []
+        asked += [f"--trust-endpoint={host}" for host in given.trust_endpoint]
+        self.ready = shlex.join(["gpupools", "ready", "--pool", pool.name, *asked, str(given.file)])
         self.refused = [flag for flag in _LOSSES if not vars(given)[flag[2:].replace("-", "_")]]
         self.api.patience_s = live_cluster.RETRY_S if given.yes else 0
 
     def run(self) -> None:
         walked: set[str] = set()
-        offers = ", ".join(f"{count} {resource}" for resource, count in self.resources.items())
-        steps = f"set {MIG_CONFIG_LABEL}={self.label}, wait for {offers}"
+        steps = f"set {MIG_CONFIG_LABEL}={self.label}, wait for {_amounts(self.resources)}"
         while left := self._left(walked):
             batch = list(left)[: self.now_at_once]
             pods = {name: self._pods(name) for name in (batch if walked else left)}
@@ -192,20 +204,23 @@ class _Walk:
                 raise _Failed(f"nothing is done to {', '.join(left)}: let these pods end, or add the flags")
             if not self.given.yes:
                 return
-            self._walk(batch)
+            self._walk({name: _State(left[name]) for name in batch})
             walked.update(left[name] for name in batch)
 
     def _left(self, walked: set[str]) -> dict[str, str]:
         """Return names and uids of the nodes without the layout; first those that an earlier run began."""
-        nodes = self._nodes()
+        found = self.api.items("/api/v1/nodes", "", labelSelector=f"{POOL_LABEL}={self.pool.name}")
+        nodes = dict(sorted((item["metadata"]["name"], item) for item in found))
         self._prove(nodes, does=self.given.yes)
-        begun = [name for name, node in nodes.items() if _walked_to(node)]
-        if others := [name for name in begun if _walked_to(nodes[name]) != self.label]:
-            what = f"another walk gives {', '.join(others)} the layout {_walked_to(nodes[others[0]])}"
-            raise _Failed(f"{what}: let it end, or run it again; if none runs, {_undo(*others)}")
-        left = begun + [name for name, node in nodes.items() if name not in begun and not self._has_layout(node)]
+        begun = {name: layout for name, node in nodes.items() if (layout := _held(node).partition(" ")[0])}
+        if others := [name for name, layout in begun.items() if layout != self.label]:
+            what = f"another walk gives {', '.join(others)} the layout {begun[others[0]]}"
+            raise _Failed(f"{what}: let it end, or run it again; if none runs, {self._undo(*others)}")
+        free = {name: node for name, node in nodes.items() if name not in begun}
+        left = [*begun, *(name for name, node in free.items() if self._offers(node) != self.resources)]
         tell(f"{len(nodes) - len(left)} of {len(nodes)} nodes have {self.label}")
-        if again := [name for name in left if nodes[name]["metadata"].get("uid") in walked]:
+        hindered = {name: why for name, node in free.items() if (why := self._hindrance(node))}
+        if again := [name for name in left if nodes[name]["metadata"].get("uid") in walked and name not in hindered]:
             what = f"{', '.join(again)} lost the layout again: something else sets {MIG_CONFIG_LABEL}"
             raise _Failed(f"{what}, such as pulumi up with the old stack file")
         if left and not walked:
@@ -213,14 +228,13 @@ class _Walk:
             if (old := self.pool.labels[MIG_CONFIG_LABEL]) != self.label:
                 what = f"{self.given.file}: pools.{self.pool.name} still has {old}, and nodes that join get it"
                 tell(f"{what}; change it there after the walk, and run no pulumi up before")
-        hindered = {name: _hindrance(node) for name, node in nodes.items() if name not in begun and _hindrance(node)}
         self.now_at_once = self.at_once - len(hindered)
         if left and (self.now_at_once < 1 or set(left) <= hindered.keys()):
             what = "; ".join(f"{name} {why}" for name, why in hindered.items())
             raise _Failed(
                 f"{what}; max_unavailable is {self.at_once}: uncordon or repair them, or wait until they are gone"
             )
-        for name in hindered.keys() & set(left):
+        for name in (each for each in left if each in hindered):
             tell(f"{name} {hindered[name]}: nothing is done to it", error=True)
         return {name: nodes[name]["metadata"].get("uid", "") for name in left if name not in hindered}
 
@@ -229,10 +243,9 @@ class _Walk:
         for pod in (item for item in pods if not item["metadata"].get("deletionTimestamp")):
             owner = _controller(pod)
             kind = owner.get("kind")
-            is_lost = {"--force": not owner, "--evict-jobs": kind is not None and kind not in _REPLACED}
-            is_lost["--delete-emptydir-data"] = any(
-                _LOST_VOLUMES & volume.keys() for volume in pod["spec"].get("volumes") or ()
-            )
+            loses_data = any(_LOST_VOLUMES & volume.keys() for volume in pod["spec"].get("volumes") or ())
+            is_lost = {"--force": not owner, "--delete-emptydir-data": loses_data}
+            is_lost["--evict-jobs"] = kind is not None and kind not in _REPLACED
             for flag in (option for option in self.refused if is_lost[option]):
                 by = f" of {kind} {owner.get('name')}" if owner else ""
                 yield f"{name}: {full_name(pod)}{by} {_LOSSES[flag][1]} ({flag} allows it)"
@@ -250,8 +263,8 @@ class _Walk:
                 raise live_cluster.Unreachable(f"{what}; add --cluster {self.pool.cluster} if it is")
             tell(what, error=True)
 
-    def _walk(self, names: list[str]) -> None:
-        pending, failed = {name: _State() for name in names}, list[str]()
+    def _walk(self, pending: dict[str, _State]) -> None:
+        failed = list[str]()
         try:
             while pending:
                 for name, state in list(pending.items()):
@@ -263,7 +276,7 @@ class _Walk:
                     del pending[name]
                 time.sleep(_INTERVAL_S if pending else 0)
         except BaseException:
-            tell(f"{', '.join(pending)} may stay cordoned: run the command again or {_undo(*pending)}", error=True)
+            tell(f"{', '.join(pending)} may stay cordoned: run the command again or {self._undo(*pending)}", error=True)
             raise
         if failed:
             raise _Failed("; ".join(failed))
@@ -284,21 +297,23 @@ class _Walk:
             raise _Failed("; ".join([f"{why} in {self.given.timeout} s", *state.stays[:_MOST_NAMED], *rest]))
         return not why
 
-    def _let_go(self, name: str, state: _State) -> str:
-        """Uncordon a node whose step failed; return what became of it."""
-        again = f"run the command again or {_undo(name)}"
-        if not state.is_begun:
-            return f"nothing more is done to it; if it is cordoned, {again}"
+    def _let_go(self, name: str, state: _State, tries: int = 5) -> str:
+        """Uncordon a node whose step failed, if this run holds it; return what became of it."""
+        again = f"run the command again or {self._undo(name)}"
         try:
             node = self.api.request(f"/api/v1/nodes/{name}")
-            if node is None or node["metadata"].get("uid") != state.uid:
-                return "the node is gone"
+            held = _held(node) if node else ""
+            if held != self.held:
+                return "nothing more is done to it" + (f"; if it stays cordoned, {again}" if held else "")
             labels = node["metadata"].get("labels", {})
             found = f"{MIG_CONFIG_LABEL}={labels.get(MIG_CONFIG_LABEL, '')} in state {labels.get(MIG_STATE_LABEL)}"
             if state.is_labelled and labels.get(MIG_STATE_LABEL) in _CUTTING:
                 return f"it stays cordoned with {found}, as the MIG manager may cut or restart it yet: {again}"
             self._patch(node, {"annotations": {ANNOTATION: None}}, unschedulable=None)
         except _FAILURES as error:
+            if tries and getattr(error, "status", 0) == _CONFLICT:
+                time.sleep(live_cluster.PAUSE_S)
+                return self._let_go(name, state, tries - 1)
             return f"it may stay cordoned ({error}): {again}"
         keeps = f" with {found}, and pods get only what it offers" if state.is_labelled else ""
         return f"it is uncordoned{keeps}; run the command again to go on"
@@ -306,25 +321,26 @@ class _Walk:
     def _step(self, name: str, state: _State) -> str:
         """Do the next steps of a node; return what it waits for, empty when it is done."""
         node = self.api.request(f"/api/v1/nodes/{name}")
-        if node is None or state.uid not in ("", node["metadata"].get("uid")):
+        if node is None or node["metadata"].get("uid") != state.uid:
             tell(f"{name}: the node is gone" + (", and another one has its name" if node else ""))
             return ""
         self._prove({name: node}, does=True)
-        state.uid = node["metadata"].get("uid", "")
         self.api.patience_s = min(self.given.timeout, _PATIENCE_S)
         labels = node["metadata"].get("labels", {})
         is_set, cut = labels.get(MIG_CONFIG_LABEL) == self.label, labels.get(MIG_STATE_LABEL)
-        if _walked_to(node) != self.label:
-            if not _walked_to(node) and self._has_layout(node):
-                tell(f"{name}: has {self.label}")
-                return ""
-            if state.is_begun or _walked_to(node):
-                state.is_begun = False
-                raise _Failed(
-                    f"something else uncordoned it or walks it to another layout: {_walked_to(node) or 'none'}"
-                )
-            tell(f"{name}: cordon and drain; if the command is ended here, run it again or {_undo(name)}")
-            self._patch(node, {"annotations": {ANNOTATION: self.label}}, unschedulable=True)
+        held = _held(node)
+        if held in ("", self.held) and self._offers(node) == self.resources:
+            if held:
+                self._patch(node, {"annotations": {ANNOTATION: None}}, unschedulable=None)
+            tell(f"{name}: has {self.label}")
+            return ""
+        if held != self.held:
+            if state.is_begun or held.partition(" ")[0] not in ("", self.label):
+                raise _Failed(f"another run has it: {ANNOTATION} is {held}" if held else "something else uncordoned it")
+            if not held and (why := self._hindrance(node)):
+                raise _Failed(f"it {why}")
+            tell(f"{name}: cordon and drain; if the command is ended here, run it again or {self._undo(name)}")
+            self._patch(node, {"annotations": {ANNOTATION: self.held}}, unschedulable=True)
             state.is_begun = True
             return "it is not cordoned"  # first all, so that no pod moves from one to another
         state.is_begun, state.stays = True, []
@@ -345,11 +361,8 @@ class _Walk:
                 node = self._patch(node, {"labels": {MIG_CONFIG_LABEL: None}})
             self._patch(node, {"labels": {MIG_CONFIG_LABEL: self.label, MIG_STATE_LABEL: "pending"}})
         elif cut == "failed":
-            raise _Failed(f"the MIG manager failed: see kubectl logs -n {self._config()[0]} -l app=nvidia-mig-manager")
-        elif self._has_layout(node):
-            self._patch(node, {"annotations": {ANNOTATION: None}}, unschedulable=None)
-            tell(f"{name}: has {self.label}")
-            return ""
+            logs = self._kubectl("logs", "-n", self._config()[0], "-l", "app=nvidia-mig-manager")
+            raise _Failed(f"the MIG manager failed: see {logs}")
         state.is_labelled = True
         return "the layout did not come"
 
@@ -373,22 +386,32 @@ class _Walk:
                 tell(f"{name}: {reason}", error=True)
         state.told = list(state.stays)
 
-    def _has_layout(self, node: JsonObject) -> bool:
+    def _offers(self, node: JsonObject) -> Mapping[str, str]:
+        """Return what a node offers that has the layout by its labels; empty for another."""
         labels, found = node["metadata"].get("labels", {}), node["status"].get("allocatable", {})
         is_set = (labels.get(MIG_CONFIG_LABEL), labels.get(MIG_STATE_LABEL)) == (self.label, "success")
-        return is_set and all(found.get(name) == count for name, count in self.resources.items())
+        return {name: found.get(name, "0") for name in self.resources} if is_set else {}
 
-    def _nodes(self) -> dict[str, JsonDict]:
-        found = self.api.items("/api/v1/nodes", "", labelSelector=f"{POOL_LABEL}={self.pool.name}")
-        return dict(sorted((item["metadata"]["name"], item) for item in found))
+    def _hindrance(self, node: JsonObject) -> str:
+        """Return why a node that no walk began is not begun and counts as unavailable, as it does for the GPU Operator.
+
+        https://github.com/NVIDIA/k8s-operator-libs/blob/main/pkg/upgrade/upgrade_state.go, GetCurrentUnavailableNodes
+        """
+        if is_leaving(node):
+            return "is being removed"
+        if node["spec"].get("unschedulable"):
+            return "is cordoned already"
+        if not is_ready(node):
+            return "is not ready"
+        # To cut it again would end pods and mend neither a GPU nor the device plugin.
+        offers = self._offers(node)
+        is_short = offers and offers != self.resources
+        return f"has {self.label} but offers {_amounts(offers)} (see {self.ready})" if is_short else ""
 
     def _pods(self, name: str) -> list[JsonDict]:
         """Return the pods of a node that a drain moves."""
-        return [
-            pod
-            for pod in self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
-            if _controller(pod).get("kind") not in _STAYING and not has_ended(pod)
-        ]
+        found = self.api.items("/api/v1/pods", "", fieldSelector=f"spec.nodeName={name}")
+        return [pod for pod in found if _controller(pod).get("kind") not in _STAYING and not has_ended(pod)]
 
     def _patch(self, node: JsonObject, metadata: JsonObject, **spec: bool | None) -> JsonDict:
         """Change a node as it was read: the API answers 409 to another uid, or if it was changed meanwhile."""
@@ -399,30 +422,39 @@ class _Walk:
         changed: JsonDict = self.api.request(f"/api/v1/nodes/{meta['name']}", method="PATCH", body=body)
         return changed
 
+    def _kubectl(self, *words: str) -> str:
+        """Return a command of kubectl for the cluster of this run."""
+        return shlex.join(["kubectl", *words, *self.flags])
+
+    def _undo(self, *names: str) -> str:
+        uncordon = self._kubectl("uncordon", *names)
+        return f"{uncordon} && {self._kubectl('annotate', 'node', *names, f'{ANNOTATION}-')}"
+
     def _config(self) -> tuple[str, str]:
         """Return namespace and name of the MIG manager's ConfigMap."""
         policy = next(self.api.items("/apis/nvidia.com/v1/clusterpolicies", ""), {})
-        name = at(policy, "spec.migManager.config.name") or ""
-        return at(policy, "status.namespace") or "gpu-operator", name
+        return text(at(policy, "status.namespace")) or "gpu-operator", text(at(policy, "spec.migManager.config.name"))
 
     def _require_layout(self) -> None:
         """Say what to do where the MIG manager does not know the layout."""
         space, name = self._config()
         if not name:
-            what = "the cluster has no ClusterPolicy that names the MIG manager's layouts"
-            raise _Failed(f"{what}; run gpupools ready")
-        found = self.api.request(f"/api/v1/namespaces/{space}/configmaps/{name}") or {}
+            raise _Failed(f"the cluster has no ClusterPolicy that names the MIG manager's layouts; run {self.ready}")
+        found = self.api.request(f"/api/v1/namespaces/{space}/configmaps/{name}")
         try:
-            documents = parse_yaml(found.get("data", {}).get("config.yaml", ""))
+            documents = parse_yaml(mapping(at(found, "data")).get("config.yaml", ""))
         except Rejected as rejected:
             raise _Failed(f"config.yaml of ConfigMap {name}: {rejected}") from None
-        known = at(documents[0].data, "mig-configs") or {} if documents else {}
+        known = mapping(at(documents[0].data, "mig-configs")) if documents else {}
         if self.label not in known:
-            merged = {"version": "v1", "mig-configs": {**known, **self.config}}
-            patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(merged, sort_keys=False)}})
+            config = {**self.config, "mig-configs": {**self.config["mig-configs"], **known}}
+            if found is None:
+                words = ["create", "configmap", name, f"--from-literal=config.yaml={json.dumps(config)}"]
+            else:
+                patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config, sort_keys=False)}})
+                words = ["patch", "configmap", name, "--type", "merge", "--patch", patch]
             what = f"the MIG manager does not know {self.label}; wait a minute after this, and run the walk again"
-            command = f"kubectl -n {space} patch configmap {name} --type merge --patch {shlex.quote(patch)}"
-            raise _Failed(f"{what}: {command}")
+            raise _Failed(f"{what}: {self._kubectl('-n', space, *words)}")
 
 
 def _controller(pod: JsonObject) -> JsonObject:
@@ -431,19 +463,9 @@ def _controller(pod: JsonObject) -> JsonObject:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
-def _walked_to(node: JsonObject) -> str:
-    """Return the layout that a walk gives a node; empty for a node that none has cordoned."""
-    return (at(node, _ANNOTATED) or "") if node["spec"].get("unschedulable") else ""
-
-
-def _hindrance(node: JsonObject) -> str:
-    """Return why a node that no walk began is not begun and counts as unavailable, as it does for the GPU Operator.
-
-    https://github.com/NVIDIA/k8s-operator-libs/blob/main/pkg/upgrade/upgrade_state.go, GetCurrentUnavailableNodes
-    """
-    if is_leaving(node):
-        return "is being removed"
-    return "is cordoned already" if node["spec"].get("unschedulable") else "" if is_ready(node) else "is not ready"
+def _held(node: JsonObject) -> str:
+    """Return the annotation of a node that a walk has cordoned; empty for another."""
+    return (at(node, f"metadata.annotations.{ANNOTATION}") or "") if node["spec"].get("unschedulable") else ""
 
 
 def _ending(pod: JsonObject, node: JsonObject) -> str:
@@ -457,6 +479,5 @@ def _ending(pod: JsonObject, node: JsonObject) -> str:
     return f"{full_name(pod)} is ending: {why}"
 
 
-def _undo(*names: str) -> str:
-    nodes = shlex.join(names)
-    return f"kubectl uncordon {nodes} && kubectl annotate node {nodes} {ANNOTATION}-"
+def _amounts(resources: Mapping[str, str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in resources.items())

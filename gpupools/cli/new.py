@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from gpupools.catalog.mig import profiles
 from gpupools.cli.help_texts import examples, filter_problem, whole_number
 from gpupools.cli.project import PULUMI_NAME, make_project
 from gpupools.cli.schema import stack_schema
-from gpupools.cli.stack_text import cluster_key, cluster_schema, flow, stack_text
+from gpupools.cli.stack_text import cluster_key, cluster_schema, stack_text
+from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Problem, Rejected, nearest, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.structured_text import read_text
@@ -66,7 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     what = "the cluster as the cloud's CLI or terraform output -json describes it, or - for standard input; repeatable"
     parser.add_argument("--describe", action="append", default=[], metavar="FILE", help=what)
     parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
-    what = "another key of the cluster, e.g. region=eu-central-1; separate list items with commas"
+    what = "another key of the cluster, e.g. region=eu-central-1; write a list as A,B and a map as {KEY: VALUE}"
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="keys", help=what)
     parser.add_argument(
         "--kubeconfig", metavar="PATH", help="path of a kubeconfig, if software is installed in the cluster"
@@ -115,7 +117,7 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
         known = {*(key for key, value in cluster.items() if value != []), *cluster.get("runtime", {}), *access}
         left_out = [why for _, details in described for key, why in details.left_out.items() if key not in known]
         key, pool = _pool(given, cloud, missing)
-        plan, cluster, unused = _judged(cluster, key, pool, file, missing)
+        plan = _judged(cluster, key, pool, file, missing)
         _write_file(file, lambda schema: stack_text(given.env, cloud, cluster, key, pool, schema))
     except Rejected as rejected:
         for problem in dict.fromkeys([*missing.problems, *rejected.problems]):
@@ -128,7 +130,7 @@ def _exit_status(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
         tell_located(located, warning=True)
     for made in plan.pools:
         tell(f"{file}: written; pool {made.name} uses {made.instance.name} on {made.cluster}")
-    for why in (*left_out, *unused):
+    for why in left_out:
         tell(f"{file}: not taken over: {why}")
     tell(f"Next: gpupools check {file}, then gpupools preview {file}")
     return 0
@@ -342,8 +344,9 @@ def _cluster(given: argparse.Namespace, cloud: Cloud, described: Sequence[JsonOb
     if given.kubeconfig is not None or len(pair & (found.keys() | told.keys())) == 1:
         found = {key: value for key, value in found.items() if key not in pair}
     known: JsonDict = found | _runtime(described) | told | {"cloud": cloud.name}
+    asked = [] if known.keys() & set(listed(table, "asked")) else listed(table, "asked")[:1]
     for key, field in fields.items():
-        if key not in known and (field.is_required() or key in listed(table, "asked")):
+        if key not in known and (field.is_required() or key in asked):
             answer = missing.ask(_cluster_flag(key), _meaning(cloud, key))
             known |= {key: _value(cloud, key, answer)} if answer is not None else {}
     return {key: known[key] for key in fields if key in known}
@@ -380,8 +383,11 @@ def _told_keys(given: argparse.Namespace, cloud: Cloud, missing: _Missing) -> Js
 
 
 def _value(cloud: Cloud, key: str, text: str) -> Any:
-    """Return the value of a key from text: a list, a boolean or the text, depending on the schema."""
+    """Return the value of a key from text: a map, a list, a boolean or the text, depending on the schema."""
     form = json.dumps(cluster_schema(cloud)["properties"][key])
+    if '"object"' in form and text.startswith("{"):
+        with suppress(Rejected):
+            return parse_yaml(text)[0].data
     if '"array"' in form:
         return _split_commas(text)
     return text == "true" if '"boolean"' in form and text in ("true", "false") else text
@@ -464,45 +470,23 @@ def _ask_sharing(given: argparse.Namespace, model: str, missing: _Missing) -> No
 # --- judging ----------------------------------------------------------------------------------------------------------
 
 
-def _judged(
-    cluster: JsonDict, key: str, pool: JsonDict, file: Path, missing: _Missing
-) -> tuple[StackPlan, JsonDict, list[str]]:
-    """Return the plan as `check` makes it, the cluster without keys of no use to it, and which these are.
+def _judged(cluster: JsonDict, key: str, pool: JsonDict, file: Path, missing: _Missing) -> StackPlan:
+    """Return the plan as `check` makes it.
 
     Raises:
         Rejected: Its problems, by the flag that sets the key, and without those that follow from missing flags.
     """
     named = cluster_key(str(cluster.get("name", "")))
-    pools = {key: {"clusters": [named], **pool}}
-    unused: list[str] = []
-    while True:
-        config = {"clusters": {named: cluster}, "pools": pools}
-        try:
-            plan = plan_config(config, clouds(), also=file_access_problems(file.parent))
-        except Rejected as rejected:
-            cluster, idle = _without_idle(cluster, rejected.problems)
-            if not idle:
-                told = {problem.path for problem in missing.problems}
-                found = [_with_flag(problem) for problem in rejected.problems]
-                raise Rejected(problem for problem in found if problem.path not in told) from None
-            unused += idle
-        else:
-            if missing.problems:
-                raise Rejected(())
-            return plan, cluster, unused
-
-
-def _without_idle(cluster: JsonDict, problems: Sequence[Problem]) -> tuple[JsonDict, list[str]]:
-    """Return the cluster without the keys of `runtime` that `check` refuses as changing nothing, and say which."""
-    idle = {
-        problem.path[3] for problem in problems if problem.path[2:3] == ("runtime",) and problem.fix == "leave it out"
-    }
-    runtime = cluster.get("runtime", {})
-    rest = {key: value for key, value in runtime.items() if key not in idle}
-    about = [
-        f"runtime.{key}: {flow(runtime[key])}, which nothing on this pool depends on" for key in runtime if key in idle
-    ]
-    return {key: value for key, value in {**cluster, "runtime": rest}.items() if value != {}}, about
+    config = {"clusters": {named: cluster}, "pools": {key: {"clusters": [named], **pool}}}
+    try:
+        plan = plan_config(config, clouds(), also=file_access_problems(file.parent))
+    except Rejected as rejected:
+        told = {problem.path for problem in missing.problems}
+        found = [_with_flag(problem) for problem in rejected.problems]
+        raise Rejected(problem for problem in found if problem.path not in told) from None
+    if missing.problems:
+        raise Rejected(())
+    return plan
 
 
 def _with_flag(problem: Problem) -> Problem:

@@ -102,6 +102,8 @@ def nearest(word: object, known: Iterable[str], *, most: int = _NEAREST) -> str:
         return "did you mean " + " or ".join(map(repr, near)) + "?"
     if not words:
         return "there are no known values"
+    if str(word).startswith("<"):
+        return f"replace the placeholder, such as by {words[0]}"
     if len(words) <= most:
         return f"known: {', '.join(words)}"
     return f"the nearest of {len(words)}: {', '.join(close(word, words, most=_NEAREST, cutoff=0.0))}"

@@ -111,13 +111,7 @@ class Comparison(NamedTuple):
 
     def harm(self) -> int:
         """Return the worst of the edit as an index into `HARMS`; -1 if pods stay."""
-        rolls = (0 if change.effect is EditEffect.ROLLING else -1 for change in self.software)
-        return max([-1, *map(_harm, self.pools), *rolls, *(2 for change in self.software if change.destroys)])
-
-    @property
-    def destroys(self) -> bool:
-        """Return whether a pool or software is replaced or deleted, or may be."""
-        return any(pool.destroys for pool in self.pools) or any(change.destroys for change in self.software)
+        return max([-1, *map(_harm, self.pools), *map(_harm, self.software)])
 
 
 def compared(judged: GuardReport, notes: Iterable[str] = (), cost: str = "") -> Comparison:
@@ -170,11 +164,11 @@ HARMS = ("drain", "evict", "replace", "delete")
 """What `--fail-on` may name, the mildest first."""
 
 
-def _harm(change: PoolChange) -> int:
-    if change.change in ("created", "deleted"):
-        return 3 if change.change == "deleted" else -1
-    if change.destroys:
-        return 2
+def _harm(change: PoolChange | SoftwareChange) -> int:
+    if change.effect.destroys:
+        return 3 if change.change == "deleted" else 2
+    if isinstance(change, SoftwareChange):
+        return 0 if change.effect is EditEffect.ROLLING else -1
     if change.disrupts or change.pods is PodImpact.UNKNOWN:
         return 1
     return 0 if change.pods is PodImpact.DRAINED else -1
@@ -182,10 +176,8 @@ def _harm(change: PoolChange) -> int:
 
 def severity(change: PoolChange | SoftwareChange) -> Literal["bad", "warn"] | None:
     """Return how much a change of running pods stands out; None if pods stay."""
-    if change.destroys or (isinstance(change, PoolChange) and change.disrupts):
-        return "bad"
-    drains = isinstance(change, PoolChange) and change.pods is PodImpact.DRAINED
-    return "warn" if drains or change.effect is EditEffect.ROLLING else None
+    harm = _harm(change)
+    return "bad" if harm > 0 else "warn" if harm == 0 else None
 
 
 FATES = {
@@ -193,7 +185,7 @@ FATES = {
     "moved": "moved to new nodes",
     "evicted": "disrupted",
     "refused": "refused by the cloud",
-    "unknown": "with an effect that only pulumi preview shows",
+    "unknown": "with an unknown effect",
     "drained": "drained node by node",
     "created": "created",
     "in_place": "changed in place",
@@ -213,8 +205,8 @@ _OF_EFFECT = {
 
 def fate(change: PoolChange) -> str:
     """Return what happens to a pool, one of `FATES`."""
-    if change.disrupts and not change.destroys:
-        return "evicted"
+    if _harm(change) == HARMS.index("evict"):
+        return "evicted" if change.disrupts else "unknown"
     return {"created": "created", "deleted": "destroyed"}.get(change.change) or _OF_EFFECT[change.effect]
 
 

@@ -458,7 +458,7 @@ def _still_protected(change: PoolChange) -> Forbidden | None:
     if not _in_two_updates(change):
         return None
     does = "delete" if change.change == "deleted" else "delete the placement group of"
-    if change.change != "deleted" and change.destroys:
+    if change.change != "deleted" and change.effect.destroys:
         does = "replace" if change.effect is EditEffect.REPLACE else "perhaps replace"
     reason = f"is protected until an update with it in {SWITCH} has ended"
     return Forbidden(change.key, reason, f"{does} it", _two_updates(f"leave {change.key} in", change.change))
@@ -466,7 +466,7 @@ def _still_protected(change: PoolChange) -> Forbidden | None:
 
 def _in_two_updates(change: PoolChange) -> bool:
     goes = change.change == "deleted" or _drops_placement_group(change)
-    return change.protected and (goes or (change.destroys and change.old_protection_counts))
+    return change.protected and (goes or (change.effect.destroys and change.old_protection_counts))
 
 
 def _two_updates(switch: str, change: str = "changed") -> str:
@@ -551,8 +551,8 @@ def _idle_names(
 
     `unseen`: whether another release may declare inputs that were not compared.
     """
-    destroyed = {change.key for change in changes if change.change == "deleted" or change.destroys}
-    destroyed |= {change.cluster for change in software if change.destroys}
+    destroyed = {change.key for change in changes if change.change == "deleted" or change.effect.destroys}
+    destroyed |= {change.cluster for change in software if change.effect.destroys}
     by_key = {change.key: change for change in changes}
     for switch, name in _names(stack):
         change = by_key.get(name)

@@ -101,11 +101,6 @@ class PoolChange:
     """On how many nodes at most at the same time; 0 where pods stay or nobody knows."""
 
     @property
-    def destroys(self) -> bool:
-        """Return whether the pool is replaced or deleted, or may be because a value is not in the file."""
-        return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
-
-    @property
     def disrupts(self) -> bool:
         """Return whether pods of several nodes end at once, or GPUs in use are cut."""
         return self.pods in (PodImpact.EVICTED, PodImpact.BLOCKED)

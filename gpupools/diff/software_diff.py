@@ -243,11 +243,6 @@ class SoftwareChange:
     """For a changed release: its versions, values and effects on pods."""
 
     @property
-    def destroys(self) -> bool:
-        """Return whether running or future pods lose something, or may."""
-        return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
-
-    @property
     def ending(self) -> str:
         """What a release does to running pods that it ends, after `would`; empty if it ends none."""
         if self.release is None or not self.release.ends:

@@ -40,7 +40,8 @@ class Costs:
 
 def needs(workload: Workload, template: PodTemplate, offer: Offer, context: Context, costs: Costs) -> Need:
     """Return what the pods of a template need, together with all templates of the workload that fit the pool."""
-    own = counted_together(Case(workload, template, offer, context))
+    together = counted_together(Case(workload, template, offer, context))
+    own = [each for each in together if template.runs_with(each.template)]
     pool, most, asked = offer.pool, offer.pool.max_nodes, [taken(case) for case in own]
     node = _node(offer, asked)
     per_node = _times(asked[0], node)
@@ -144,8 +145,10 @@ def fraction_of(case: Case) -> Decimal | None:
     A GPU has a little less memory than its maker says, so 8 % of it are not counted on.
     https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/docs/gpu-sharing/README.md
     """
-    given = case.template.annotations if case.pool.sharing.fractions is not None else {}
-    part, memory, count = (quantity(given.get(key)) for key in (*FRACTION_ANNOTATIONS, "gpu-fraction-num-devices"))
+    if case.pool.sharing.fractions is None:
+        return None
+    given, keys = case.template.annotations, (*FRACTION_ANNOTATIONS, "gpu-fraction-num-devices")
+    part, memory, count = (quantity(given.get(key)) for key in keys)
     whole = Decimal(int(case.pool.instance.gpu_memory_gib * 1024 * 0.92))
     part = part or (min(Decimal(1), memory / whole) if memory else None)
     return part * (count or 1) if part and part > 0 else None

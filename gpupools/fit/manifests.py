@@ -7,7 +7,8 @@ the claims that each mounts.
 `kueue`, `kai` and `volcano` say where the size of the gang is that each of them forms, the first that is there: an
 annotation, a path, the sum of `least` (a count for each role), all pods, or `each` by itself; `?` where the controller
 of the kind needs a setting. `alone` is that of a program that waits for its pods. `kueue_needs` is what Kueue's webhook
-requires: paths and annotations with their values.
+requires: paths and annotations with their values. `after` is where a role names those that have to end before it
+starts, `joined` the label of Pods that are one workload, and `suspend` what keeps the object from making pods.
 """
 
 import re
@@ -25,9 +26,9 @@ from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import Path, Problem, Rejected, dotted, shown
 from gpupools.common.input_files import files_of
 from gpupools.common.json_types import JsonObject, mapping
-from gpupools.common.numbers import whole_number
+from gpupools.common.numbers import quantity, whole_number
 from gpupools.common.structured_text import NotStructured, read_text
-from gpupools.fit.workloads import CLAIMED, Manifests, PodTemplate, Workload, maps
+from gpupools.fit.workloads import CHANNEL, CLAIMED, Manifests, PodTemplate, Workload, maps
 from gpupools.readback.inputs import at, string_map
 from gpupools.stackfile.check import Located
 
@@ -39,15 +40,18 @@ _RENDER = "check what it renders: helm template CHART > FILE"
 _FILL = "fill in the variables first: envsubst < TEMPLATE > FILE"
 _RENDER_PATCH = "check what it is a patch for: kubectl kustomize FOLDER > FILE"
 _PATCH = f"that may be a patch, as no image is named ({_RENDER_PATCH})"
+_NO_MANIFEST = "file without a Kubernetes object"
+_SUSPENDED = "is suspended: it makes pods once suspend is false, as Kueue sets it to admit the object"
 _GANGS = ("alone", "kueue", "kai", "volcano")
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
 _FACTOR = re.compile(r"(?P<path>[\w.|]+)=(?P<default>\d+)(?:>=(?P<least>[\w.]+))?(?:<=(?P<most>[\w.]+))?")
 _WORDS = {dict: "a map", list: "a list", str: "a text", bool: "a boolean", int: f"a whole number from 0 to {_MOST}"}
 _TEXT_MAPS = ("metadata.labels", "metadata.annotations", "spec.nodeSelector")
+_AMOUNTS = ("spec.overhead", "spec.resources.limits", "spec.resources.requests")
 _CONTAINERS = ("spec.containers", "spec.initContainers")
 _PARTS: Mapping[type, Sequence[str]] = {
-    dict: (*_TEXT_MAPS, "spec.affinity", "spec.overhead", "spec.resources.limits", "spec.resources.requests"),
+    dict: (*_TEXT_MAPS, *_AMOUNTS, "spec.affinity"),
     list: (*_CONTAINERS, "spec.tolerations", "spec.volumes", "spec.resourceClaims", "spec.topologySpreadConstraints"),
     str: ("spec.schedulerName", "spec.runtimeClassName", "spec.priorityClassName", "spec.nodeName"),
 }
@@ -66,11 +70,13 @@ def _keys(path: str) -> Path:
     return tuple(filter(None, path.split(".")))
 
 
-def _is_rendered_later(value: Any) -> bool:
+def _is_rendered_later(value: Any, mark: str = "{{") -> bool:
     """Return whether a value has a placeholder of Helm; without quotes, `{{ x }}` is a map with a map as its key."""
     if isinstance(value, dict):
-        return "?" in value or any(_is_rendered_later(inner) for key, inner in value.items() if key not in _FREE)
-    return any(map(_is_rendered_later, value)) if isinstance(value, list) else isinstance(value, str) and "{{" in value
+        return "?" in value or any(_is_rendered_later(inner, mark) for key, inner in value.items() if key not in _FREE)
+    if isinstance(value, list):
+        return any(_is_rendered_later(inner, mark) for inner in value)
+    return isinstance(value, str) and mark in value
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,13 @@ class _Object:
             fix = _RENDER if _is_rendered_later(found) else f"write {_WORDS[kind]}"
             self.tell(at, f"got {shown(found)}", _FILL if str(found).startswith("$") else fix)
         return found if is_right else None
+
+    def amounts(self, at: Path) -> None:
+        """Look at the amounts of resources; null is 0 for the API server."""
+        for name, given in (self.value(at, dict) or {}).items():
+            amount = quantity(given)
+            if given is not None and (amount is None or amount < 0) and "$" not in str(given):
+                self.tell((*at, name), f"got {shown(given)}", "write a quantity such as 1, 500m or 4Gi")
 
     def count(self, factors: str, base: Path = ()) -> int | None:
         """Return a product of numbers; None for one pod per node."""
@@ -144,8 +157,14 @@ class _Object:
                 if self.value((*path, index), dict) is None and part[index] is None:
                     self.tell((*path, index), "got null", f"write {_WORDS[dict]}")
                 for key in ("limits", "requests") if name in _CONTAINERS else ():
-                    self.value((*path, index, "resources", key), dict)
+                    self.amounts((*path, index, "resources", key))
+            if name in _AMOUNTS:
+                self.amounts(path)
         spec = mapping(template.get("spec"))
+        boxes = [*maps(spec.get("containers")), *maps(spec.get("initContainers"))]
+        asked = [spec.get("nodeSelector"), spec.get("affinity"), *(each.get("resources") for each in boxes)]
+        if _is_rendered_later(asked, "$"):
+            self.tell((*at, "spec"), "has a variable in a selector or among resources", _FILL)
         if not spec.get("containers", True):
             self.tell((*at, "spec"), "has no containers", "give at least one container")
         named, _, default = row["scheduler"].partition("=")
@@ -171,11 +190,19 @@ class _Object:
                 size = whole_number(found) if isinstance(found, str) else found
                 if not size:
                     self.tell((), f"got {shown(found)} for {word}", "write a number of pods, as text")
-                elif size > pods:
+                elif size > pods and not row["joined"]:
                     self.tell((), f"starts with {size} pods at once, by {word}, and makes {pods}", "lower the first")
             if size is not None:
                 return int(size) if size > 1 else 0
         return 0
+
+    def ended(self, row: Row, base: Path, before: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        """Return the roles whose pods have ended when those of a role start, from those of the roles above it."""
+        found: set[str] = set()
+        for each in maps(self.value((*base, *_keys(row["after"])), list)) if row["after"] else ():
+            name = str(each.get("name"))
+            found |= {name, *before.get(name, ())} if each.get("status") == "Complete" else before.get(name, set())
+        return frozenset(found)
 
     def unmet(self, row: Row) -> Iterator[str]:
         """Yield what Kueue's webhook requires, and the object does not have."""
@@ -194,10 +221,14 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     templates = [given.pod(path, dotted(path[:-1]), 1, first) for path in (() if rows else _templates_in(item, ()))]
     if not rows and not templates:
         return None
-    name = given.value(("metadata", "name"), str) or given.value(("metadata", "generateName"), str)
+    name = given.value(("metadata", "name"), str) or given.value(("metadata", "generateName"), str) or ""
     if not name:
         given.tell(("metadata",), "has no name", "add metadata.name")
-    pods: dict[str, int] = {}
+    joined = (first["joined"] and given.written(first["joined"], str, first)) or ""
+    is_suspended = first["suspend"] and given.written(first["suspend"], bool, first)
+    note = "" if rows else f"{kind} is not known: each of its pod templates is read as one pod"
+    note = _SUSPENDED if is_suspended else note
+    pods, ended = dict[str, int](), dict[str, frozenset[str]]()
     together, least, unknown, is_patch = 0, 0, "", False
     for row, (role, base, path) in ((each, place) for each in rows for place in given.places(each)):
         if row["template"] and given.value(path, object) is not None:
@@ -206,7 +237,9 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
             pods[role] = count or 0
             is_of_gang = any(row[column] for column in _GANGS)
             own = min(pods[role], (given.count(row["least"], base) or 0) if row["least"] else pods[role]) * is_of_gang
-            templates.append(given.pod(path, role, count, row, own))
+            ended[role] = given.ended(row, base, ended)
+            template = given.pod(path, role or (name if joined else ""), count, row, own)
+            templates.append(replace(template, after=ended[role]))
             together, least = together + pods[role] * is_of_gang, least + own
         elif row["unknown"]:
             unknown = row["unknown"]
@@ -221,7 +254,7 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     queue, _, default = first["queue"].partition("=")
     return Workload(
         kind,
-        name or "",
+        joined or name,
         given.value(("metadata", "namespace"), str) or namespace,
         given.file,
         given.found.line,
@@ -231,10 +264,18 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
         frozenset(each for each in _GANGS if first[each].endswith("?")),
         given.count(first["groups"]) or 0,
         (queue and given.written(queue, str, first)) or default,
-        "" if rows else f"{kind} is not known: each of its pod templates is read as one pod",
+        note,
         unknown,
         tuple(given.unmet(first)),
+        joined,
     )
+
+
+def _joined(group: Workload, one: Workload) -> Workload:
+    """Return a group of Pods with one more."""
+    pods, size = (*group.templates, *one.templates), one.gangs["kueue"]
+    note = f"Kueue waits for {size} pods of the group, of which {len(pods)} are in the file"
+    return one._replace(templates=pods, note=note if size > len(pods) else "")
 
 
 def _templates_in(value: Any, at: Path) -> Iterator[Path]:
@@ -275,11 +316,16 @@ def read_manifests(paths: Sequence[FilePath], namespace: str) -> Manifests:
                 patches |= given.problems
         elif workload is not None:
             key = (file, kind, group, own, name if metadata.get("name") else f"{workload.place} {len(workloads)}")
+            if workload.joined:
+                key = (*key[:-1], f"group {workload.joined}")
+                workloads[key] = workload = _joined(workloads.get(key, workload._replace(templates=())), workload)
             if workloads.setdefault(key, workload) is not workload:
                 what = f"{kind} {name} is also at {workloads[key].place}"
                 problems[Located(FilePath(file), workload.line, Problem((), what, "keep one"))] = None
         elif kind in CLAIMED:
             claims[kind, own, name] = mapping(at(item, CLAIMED[kind]))
+        elif kind == "ComputeDomain":
+            claims["ResourceClaimTemplate", own, str(at(item, "spec.channel.resourceClaimTemplate.name"))] = CHANNEL
         elif (kind, group) == ("Namespace", ""):
             namespaces[name] = string_map(metadata.get("labels"))
         elif kind == "MutatingWebhookConfiguration":
@@ -309,6 +355,7 @@ def _resources(
                 continue  # of Terraform
             text = read_text(file, without="CustomResourceDefinition" if is_searched else "")
             if is_searched and not any(recognises(value.data) for value in text.values):
+                not_read[_NO_MANIFEST] += 1
                 continue
             found = read(text).resources
             if not found:

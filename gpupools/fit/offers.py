@@ -26,14 +26,6 @@ _OWNED_LABELS = ("kubernetes.io", "k8s.io", "nvidia.com")
 
 Karpenter writes its own on nodes that it makes, and it makes none of ours.
 """
-_CLOUD_LABELS = {
-    "aws": ("amazonaws.com", "topology.k8s.aws"),
-    "azure": ("azure.com",),
-    "gcp": ("google.com", "gke.io"),
-}
-"""By cloud, the domains whose labels it alone writes."""
-_OWNED_WORDS = frozenset({"agentpool", "accelerator", "storageprofile", "storagetier"})
-"""Labels of AKS without a domain: https://learn.microsoft.com/azure/aks/use-labels#reserved-system-labels."""
 
 
 class Amount(NamedTuple):
@@ -86,9 +78,8 @@ class Offer(NamedTuple):
 
     def may_have_label(self, key: str) -> bool:
         """Return whether something that no plan knows may write a label."""
-        domain = key.partition("/")[0] if "/" in key else ""
-        domains = (*_OWNED_LABELS, *_CLOUD_LABELS.get(self.pool.cloud, ()))
-        owned = any(domain == each or domain.endswith(f".{each}") for each in domains) or key in _OWNED_WORDS
+        owner, owners = key.partition("/")[0], (*_OWNED_LABELS, *self.pool.provider_plan.label_owners)
+        owned = any(owner == each or owner.endswith(f".{each}") for each in owners)
         return not self.has_all_labels and key not in self.labels and owned
 
 

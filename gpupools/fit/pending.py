@@ -23,6 +23,7 @@ from gpupools.ready.causes import Finding, Seen, findings
 from gpupools.ready.evidence import ANSWERS, BOOT, is_recent, last_seen, of_autoscaler, of_event
 from gpupools.ready.pool_status import PoolStatus, pool_command
 from gpupools.ready.pool_status import judge as judge_pools
+from gpupools.ready.same_cluster import OwnGroup, own_group
 from gpupools.ready.snapshot import Snapshot, condition, full_name
 from gpupools.software.kueue import GROUP as KUEUE
 from gpupools.stackfile.stack import StackPlan
@@ -91,6 +92,11 @@ class Given(NamedTuple):
         """Return the causes of what was seen, of `ready`'s table."""
         cluster = self.plan.stack.clusters[self.key]
         return findings(seen, self.clouds.values(), self.file, pool_command(cluster, self.clouds[cluster.cloud]))
+
+    def own_group(self, offer: Offer) -> OwnGroup:
+        """Return what knows the node group of a pool."""
+        cluster = self.plan.stack.clusters[self.key]
+        return own_group(offer.pool, cluster, self.clouds[cluster.cloud])
 
 
 def grouped(found: Iterable[Answer]) -> list[Answer]:
@@ -266,7 +272,7 @@ class _Pod:
 
     def _no_node(self, offer: Offer, status: PoolStatus, full: str) -> Answer:
         started = last_seen(_newest(self.events, _TRIGGERED))
-        seen = list(of_autoscaler(offer.promise, self.snapshot))
+        seen = list(of_autoscaler(self.given.own_group(offer), self.snapshot))
         for event in (each for each in self.events if each.get("reason") in ANSWERS):
             seen += (each._replace(since=last_seen(event)) for each in of_event(event, self.snapshot))
         # What was said before the last start of a node is over.

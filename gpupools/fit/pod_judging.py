@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain
@@ -14,8 +14,8 @@ from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.common.taints import Effect, Taint
 from gpupools.fit.offers import ZONE_LABEL, Offer, offered_units
 from gpupools.fit.requests import is_extended, shown_amount
-from gpupools.fit.workloads import Level, Manifests, PodTemplate, Reason, Requirement, Verdict, Workload, maps
-from gpupools.plan.fabric import CHANNEL_CLASS, channel_name
+from gpupools.fit.workloads import CHANNEL, Level, Manifests, PodTemplate, Reason, Requirement, Verdict, Workload, maps
+from gpupools.plan.fabric import channel_name
 from gpupools.plan.hami import HAMI, HAMI_SCHEDULER
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS, GPU_RESOURCE, KAI_SCHEDULER
@@ -42,11 +42,11 @@ class Case:
     template: PodTemplate
     offer: Offer
     context: Context
+    pool: PoolPlan = field(init=False)
+    """The pool of the node."""
 
-    @property
-    def pool(self) -> PoolPlan:
-        """The pool of the node."""
-        return self.offer.pool
+    def __post_init__(self) -> None:
+        self.pool = self.offer.promise.pool
 
     @cached_property
     def claims(self) -> tuple[Mapping[str, int], Sequence[Reason]]:
@@ -58,6 +58,7 @@ class Case:
         wanted: Counter[str] = Counter()
         shared: Counter[str] = Counter()
         reasons: list[Reason] = []
+        others: list[tuple[JsonObject, str]] = []
         for entry in maps(self.template.spec.get("resourceClaims")):
             kind = "ResourceClaim" if entry.get("resourceClaimName") else _TEMPLATE
             name = entry.get("resourceClaimName") or entry.get("resourceClaimTemplateName")
@@ -79,7 +80,7 @@ class Case:
                     classes = enumeration(str(each.get("deviceClassName")) for each in ways)
                     has = enumeration(sorted(self.offer.devices)) if self.offer.devices else offered_units(self.pool)
                     text = f"{kind} {name} claims devices of {classes}, and the pool offers {has}"
-                    reasons.append(Reason("claim", text))
+                    others.append((entry, text))
                     continue
                 if known[0].get("selectors") or (devices or {}).get("constraints"):
                     text = f"{kind} {name} selects devices by expression or constraint"
@@ -94,12 +95,14 @@ class Case:
             if offered is not None and number > offered:
                 text = f"claims {number} devices of {device_class}, and a node has {offered}"
                 reasons.append(Reason("claim", text))
-        return wanted, reasons
+        patch = _claims_patch(self, [entry for entry, _ in others]) if others else {}
+        return wanted, [*reasons, *(Reason("claim", text, patch) for _, text in others)]
 
     def reasons(self) -> Iterator[Reason]:
         """Yield every reason against the pod; preferred terms decide nothing and are ignored."""
         yield from (Reason("invalid", f"{what}; {fix}") for what, fix in self.template.asked.invalid)
-        yield from chain(_taints(self), _resources(self), _selection(self), self.claims[1], _runtime(self))
+        claims = self.claims[1] if "resourceClaims" in self.template.spec else ()
+        yield from chain(_taints(self), _resources(self), _selection(self), claims, _runtime(self))
         yield from chain(_fabric(self), _trust(self), _schedulers(self), _undecided(self))
 
 
@@ -118,7 +121,12 @@ def _taints(case: Case) -> Iterator[Reason]:
         text = f"does not tolerate the taint {taint}"
         if trust is not None and space not in (trust.namespaces or ()) and _is_inside(case, trust.team) is False:
             text, fix = f"{text}, and the pool does not trust namespace {space}", []
-        yield Reason("taint", text, {"tolerations": fix} if fix else {})
+        yield Reason("taint", text, _tolerating(case, fix) if fix else {})
+
+
+def _tolerating(case: Case, more: Sequence[JsonObject]) -> JsonDict:
+    """Return the tolerations of the pod with more of them: a strategic merge patch replaces the list."""
+    return {"tolerations": [*case.template.tolerations, *more]}
 
 
 def _resources(case: Case) -> Iterator[Reason]:
@@ -133,7 +141,7 @@ def _resources(case: Case) -> Iterator[Reason]:
         text = f"requests {shown_amount(name, amount)}"
         if offered is None and name.startswith(ACCELERATOR_RESOURCES):
             yield Reason("other-resource", f"{text}, and the pool offers {offered_units(pool)}", _units_patch(case))
-        elif offered is None and is_extended(name) and not offer.has_all_labels:
+        elif offered is None and is_extended(name) and not (offer.has_all_labels or _is_of_plan(name, case)):
             yield Reason("unknown-resource", f"requests {name}, which nothing in the plan offers")
         elif offered is None:
             yield Reason("other-resource", f"{text}, which the nodes do not offer")
@@ -154,7 +162,20 @@ def _resources(case: Case) -> Iterator[Reason]:
         yield Reason("pods", "the node has its maximum of pods")
 
 
-def _units_patch(case: Case) -> JsonDict:
+def _is_of_plan(resource: str, case: Case) -> bool:
+    """Return whether another pool offers a resource beside its GPUs, such as RDMA interfaces."""
+    return any(resource in pool.provider_plan.extra_resources() for pool in case.context.plan.pools)
+
+
+def _claims_patch(case: Case, others: Sequence[JsonObject]) -> JsonDict:
+    """Return the pool's claim template in the place of claims of other devices, or its units where it has none."""
+    own = case.pool.pod(gpu_only=True).get("resourceClaims")
+    if not own:
+        return _units_patch(case, [str(each.get("name")) for each in others])
+    return {"resourceClaims": [{**dict.fromkeys(each), **own[0], "name": each.get("name")} for each in others]}
+
+
+def _units_patch(case: Case, without: Sequence[str] = ()) -> JsonDict:
     """Return what asks for one unit of the pool, as its exported pod does, instead of what the pod asks for."""
     is_fractional = case.pool.sharing.fractions is not None
     model = case.pool.pod(gpu_only=not is_fractional)
@@ -163,26 +184,35 @@ def _units_patch(case: Case) -> JsonDict:
     fraction = FRACTION_ANNOTATIONS[0]
     annotations = {key: None for key in case.template.annotations if key.startswith(FRACTION_ANNOTATIONS)}
     annotations = {fraction: case.template.annotations.get(fraction, "0.5")} if is_fractional else annotations
-    keys = ("tolerations", "schedulerName", "runtimeClassName", "resourceClaims", "volumes")
+    keys = ("schedulerName", "runtimeClassName", "resourceClaims", "volumes")
     return {
         **({"metadata": {"annotations": annotations}} if annotations else {}),
-        **_patch(case, model, *keys, instead_of=ACCELERATOR_RESOURCES),
+        **_tolerating(case, model["tolerations"]),
+        **_patch(case, model, *keys, instead_of=ACCELERATOR_RESOURCES, without=without),
     }
 
 
-def _patch(case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...] = ()) -> JsonDict:
+def _patch(
+    case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...] = (), without: Sequence[str] = ()
+) -> JsonDict:
     """Return some keys of a pod, and what its first container has for the one that asks for GPUs.
 
-    Other containers that ask for resources with one of the beginnings `instead_of` get it instead of these. Lines to
-    remove are None, as in a strategic merge patch. Where a node has fewer units than containers ask, the last ones
-    get none.
+    Other containers that ask for resources with one of the beginnings `instead_of`, or have claims of the names
+    `without`, get it instead of these. Lines to remove are None. Where a node has fewer units than containers ask, the
+    last ones get none.
     """
     patch = {key: model[key] for key in keys if key in model}
+    gone = [{"$patch": "delete", "name": name} for name in without]
+    patch |= {"resourceClaims": [*patch.get("resourceClaims", ()), *gone]} if gone else {}
     left = case.pool.instance.devices if case.pool.software == HAMI else case.pool.units
     for key in ("containers", "initContainers"):
         for container in maps(case.template.spec.get(key)):
             given, name = mapping(container.get("resources")), container.get("name", "main")
             changed: JsonDict = {}
+            claims = maps(given.get("claims"))
+            kept = [each for each in claims if each.get("name") not in without]
+            if len(kept) < len(claims):
+                changed["claims"] = kept or None
             for part in ("limits", "requests"):
                 if old := [name for name in mapping(given.get(part)) if str(name).startswith(instead_of)]:
                     changed[part] = dict.fromkeys(old)
@@ -190,19 +220,21 @@ def _patch(case: Case, model: JsonObject, *keys: str, instead_of: tuple[str, ...
                 new = model["containers"][0] if left else {}
                 left -= bool(left)
                 for part, lines in mapping(new.get("resources")).items():
-                    changed[part] = {**changed.get(part, {}), **lines} if isinstance(lines, Mapping) else lines
+                    changed[part] = [*kept, *lines] if part == "claims" else {**changed.get(part, {}), **lines}
                 own = {"resources": changed} if changed else {}
                 patch.setdefault(key, []).append({**new, **own, "name": name})
     return patch
 
 
 def _selection(case: Case) -> Iterator[Reason]:
-    for terms in case.template.selections:
-        yield from _unmet(terms, case.offer)
+    selected = mapping(case.template.spec.get("nodeSelector"))
+    for index, terms in enumerate(case.template.selections):
+        yield from _unmet(terms, case, is_affinity=index == len(selected))
 
 
-def _unmet(terms: Sequence[Sequence[Requirement]], offer: Offer) -> Iterator[Reason]:
+def _unmet(terms: Sequence[Sequence[Requirement]], case: Case, *, is_affinity: bool) -> Iterator[Reason]:
     """Yield why a node meets all requirements of no term."""
+    offer = case.offer
     answers = [[(each, _meets(*each, offer)) for each in term] for term in terms if term]
     if any(all(is_met is True for _, is_met in term) for term in answers):
         return
@@ -224,7 +256,22 @@ def _unmet(terms: Sequence[Sequence[Requirement]], offer: Offer) -> Iterator[Rea
         value = offer.labels.get(key)
         has = f"has {key}={value}" if isinstance(value, str) else "does not have this label"
         has = "gets another value from the cloud" if isinstance(value, re.Pattern) else has
-        yield Reason("selector", f"{text}, and the pool {has}")
+        yield Reason("selector", f"{text}, and the pool {has}", _selecting(case, terms, is_affinity=is_affinity))
+
+
+def _selecting(case: Case, terms: Sequence[Sequence[Requirement]], *, is_affinity: bool) -> JsonDict:
+    """Return the lines that select the pool instead of labels that other pools have; empty where terms ask for more."""
+    labels, pools = case.pool.labels, case.context.plan.pools
+    for index, term in enumerate(terms):
+        unmet = [each for each in term if _meets(*each, case.offer) is False]
+        of_pools = (operator == "In" and any(key in pool.labels for pool in pools) for key, operator, _ in unmet)
+        if not unmet or not all(of_pools):
+            continue
+        selected = [(key, labels[key]) if key in labels else (POOL_LABEL, case.pool.name) for key, *_ in unmet]
+        if is_affinity:
+            return case.template.with_labels(index, unmet, selected)
+        return {"nodeSelector": {unmet[0][0]: None, **dict(selected)}}
+    return {}
 
 
 def _meets(key: str, operator: str, values: Sequence[object], offer: Offer) -> bool | None:
@@ -248,8 +295,7 @@ def _templates(pool: PoolPlan) -> JsonDict:
     """Return the devices of the claim templates that a pool's namespaces need, and that a ComputeDomain makes."""
     items = [item for item in (*pool.namespace_objects, pool.claim_template) if item.get("kind") == _TEMPLATE]
     found = {item["metadata"]["name"]: item["spec"]["spec"]["devices"] for item in items}
-    channel = {"requests": [{"exactly": {"deviceClassName": CHANNEL_CLASS}}]}
-    return found | ({channel_name(pool.name): channel} if pool.compute_domains else {})
+    return found | ({channel_name(pool.name): CHANNEL} if pool.compute_domains else {})
 
 
 def _runtime(case: Case) -> Iterator[Reason]:

@@ -57,7 +57,7 @@ def requests_of(spec: JsonObject) -> Requests:
     own = at(spec, "resources.requests") or ()
     whole = _requested(spec.get("resources"), "the pod", invalid).items()
     total |= {name: amount for name, amount in whole if name not in total or name in own}
-    total = _sum(total, _parsed(spec.get("overhead"), "overhead", invalid))
+    total = _sum(total, _parsed(spec.get("overhead")))
     if spec.get("overhead") and not spec.get("runtimeClassName"):
         what = "sets overhead, which the API server rejects without a RuntimeClass that has it"
         invalid.append((what, "remove it"))
@@ -70,9 +70,7 @@ def requests_of(spec: JsonObject) -> Requests:
 
 def _requested(resources: JsonObject | None, whose: str, invalid: list[tuple[str, str]]) -> dict[str, Decimal]:
     """Return the requests of a container; the API server sets those that are missing to the limits."""
-    limits, requests = (
-        _parsed((resources or {}).get(part), f"{whose}: {part}", invalid) for part in ("limits", "requests")
-    )
+    limits, requests = (_parsed((resources or {}).get(part)) for part in ("limits", "requests"))
     asked, rejects = limits | requests, "which the API server rejects"
     for name, request in asked.items():
         limit, is_whole = limits.get(name), is_extended(name)
@@ -92,15 +90,9 @@ def _requested(resources: JsonObject | None, whose: str, invalid: list[tuple[str
     return asked
 
 
-def _parsed(given: JsonObject | None, whose: str, invalid: list[tuple[str, str]]) -> dict[str, Decimal]:
-    found: dict[str, Decimal] = {}
-    for name, value in (given or {}).items():
-        amount = quantity(value)
-        if amount is None or amount < 0:
-            invalid.append((f"{whose}.{name}: got {shown(value)}", "write a quantity such as 1, 500m or 4Gi"))
-        else:
-            found[str(name)] = amount
-    return found
+def _parsed(given: JsonObject | None) -> dict[str, Decimal]:
+    found = {str(name): quantity(value) for name, value in (given or {}).items()}
+    return {name: amount for name, amount in found.items() if amount is not None}
 
 
 def _sum(first: Amounts, second: Amounts) -> dict[str, Decimal]:

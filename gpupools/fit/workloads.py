@@ -11,6 +11,7 @@ from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import amount_of
 from gpupools.common.json_types import JsonDict, JsonObject, mapping
 from gpupools.fit.requests import Requests, is_extended, requests_of
+from gpupools.plan.fabric import CHANNEL_CLASS
 from gpupools.plan.node_resources import ACCELERATOR_RESOURCES, FRACTION_ANNOTATIONS
 from gpupools.plan.prices import PoolPrice, total
 from gpupools.plan.quotas import QuotaNeed
@@ -50,6 +51,12 @@ class PodTemplate:
     """How many; None for one on each node (DaemonSet)."""
     least: int = 0
     """How many of them a gang of the workload has at least."""
+    after: frozenset[str] = frozenset()
+    """Roles of the workload whose pods have ended when these start."""
+
+    def runs_with(self, other: "PodTemplate") -> bool:
+        """Return whether pods of another template of the workload run at the same time."""
+        return self.role not in other.after and other.role not in self.after
 
     @cached_property
     def asked(self) -> Requests:
@@ -80,11 +87,24 @@ class PodTemplate:
         """What the pod requires of its node: each is terms, of which one holds if all its requirements do."""
         selected = mapping(self.spec.get("nodeSelector")).items()
         found: list[list[list[Requirement]]] = [[[(str(key), "In", [value])]] for key, value in selected]
-        required = at(self.spec, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")
-        if isinstance(required, list):
-            terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in maps(required)]
+        if self.affinity is not None:
+            terms = [[*maps(term.get("matchExpressions")), *maps(term.get("matchFields"))] for term in self.affinity]
             found.append([list(map(_requirement, term)) for term in terms])
         return found
+
+    @cached_property
+    def affinity(self) -> Sequence[JsonObject] | None:
+        """Terms of the required node affinity."""
+        required = at(self.spec, f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms")
+        return maps(required) if isinstance(required, list) else None
+
+    def with_labels(self, index: int, unmet: Sequence[Requirement], labels: Sequence[tuple[str, str]]) -> JsonDict:
+        """Return the required node affinity with labels instead of some requirements of a term."""
+        changed = [*(self.affinity or ())]
+        kept = [each for each in maps(changed[index].get("matchExpressions")) if _requirement(each) not in unmet]
+        new = [{"key": key, "operator": "In", "values": [value]} for key, value in labels]
+        changed[index] = {**changed[index], "matchExpressions": [*kept, *new]}
+        return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": changed}}}}
 
     @cached_property
     def needs_other_pods(self) -> Sequence[str]:
@@ -114,7 +134,11 @@ class PodTemplate:
     def gpu_container(self) -> str:
         """Name of the container that asks for GPUs; the first one if none does."""
         found = self.spec["containers"]
-        asking = (each for each in found if any(map(is_extended, requests_of({"containers": [each]}).amounts)))
+        asking = (
+            each
+            for each in found
+            if at(each, "resources.claims") or any(map(is_extended, requests_of({"containers": [each]}).amounts))
+        )
         return str(next(asking, found[0]).get("name", "main"))
 
 
@@ -146,6 +170,8 @@ class Workload(NamedTuple):
     """Why its pods cannot be judged; then it has no template."""
     unmet: tuple[str, ...] = ()
     """What Kueue's webhook requires, and the object does not have."""
+    joined: str = ""
+    """Group of plain Pods that are one workload; each template is one of them, with its name as the role."""
 
     @property
     def place(self) -> str:
@@ -171,6 +197,8 @@ class Manifests(NamedTuple):
 
 CLAIMED = {"ResourceClaim": "spec.devices", "ResourceClaimTemplate": "spec.spec.devices"}
 """Where objects that pods name have the devices that they claim."""
+CHANNEL: JsonObject = {"requests": [{"exactly": {"deviceClassName": CHANNEL_CLASS}}]}
+"""What the claim template that a ComputeDomain makes claims."""
 
 
 class Level(StrEnum):
@@ -198,7 +226,7 @@ class Reason(NamedTuple):
     """Of the table."""
     text: str
     patch: JsonObject = MappingProxyType({})
-    """What to add to the pod template, as a part of it; empty where no line of it helps."""
+    """What to change in the pod's spec and its `metadata`, as a strategic merge patch; empty where no line helps."""
     other_level: Level | None = None
     """Where it is not that of the table."""
 
@@ -283,11 +311,15 @@ class Verdict:
 
     @property
     def patch(self) -> JsonDict:
-        """The lines of all reasons together: maps are joined, containers by name, other lists without doubles."""
+        """The lines of all reasons together, as a strategic merge patch of the pod template.
+
+        Maps are joined, containers by name, other lists without doubles.
+        """
         merged: JsonDict = {}
         for reason in self.reasons:
             _merge(merged, reason.patch)
-        return merged
+        metadata = merged.pop("metadata", None)
+        return {key: lines for key, lines in (("metadata", metadata), ("spec", merged)) if lines}
 
     def __str__(self) -> str:
         said = "; ".join(each.text for each in self.reasons if each.level is not Level.FITS)
@@ -302,16 +334,16 @@ class Verdict:
 
 def _merge(into: JsonDict, patch: JsonObject) -> None:
     for key, value in patch.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             _merge(into.setdefault(key, {}), value)
         elif isinstance(value, list):
-            own = into.setdefault(key, [])
+            own = into[key] = into.get(key) or []
             is_named = key in ("containers", "initContainers")
             for item in value:
                 same = next((each for each in own if is_named and each["name"] == item["name"]), None)
                 if same is not None:
                     _merge(same, item)
                 elif item not in own:
-                    own.append(dict(item) if isinstance(item, Mapping) else item)
+                    own.append(dict(item) if isinstance(item, dict) else item)
         else:
             into[key] = value

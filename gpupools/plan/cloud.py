@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.catalog.reserved_keys import KeyRule
-from gpupools.common.csv_rows import csv_rows, has_text
+from gpupools.common.csv_rows import csv_rows
 from gpupools.common.errors import Problem, nearest
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.capability import Capability, Setting, SoftwareOption
@@ -156,6 +156,8 @@ class NodePools(NamedTuple):
     """Of what `declared_inputs` returns: all that rules read, each after what it refers to."""
     existing_pools: "Callable[[], ExistingPools] | None" = None
     """Reads existing pools for import; None where import is not supported."""
+    autoscaler_id: str = "{name}"
+    """Pattern of what Cluster Autoscaler calls a node group, with the cloud's names of `{cluster}` and pool."""
 
 
 class UntypedResource(NamedTuple):
@@ -276,10 +278,6 @@ class Cloud(NamedTuple):
         file = self.file("input_types.json")
         types = read_input_types(file) if file is not None else None
         return {name: token for token, name in types.resources.items()} if types is not None else {}
-
-    def launch_errors(self, text: str) -> list[Mapping[str, str]]:
-        """Return the errors that a text has, when machines do not start."""
-        return [row for row in self.rows("launch_errors.csv") if has_text(text, row["pattern"])]
 
     def dated_tables(self) -> Iterable[tuple[Path, str]]:
         """Yield the tables of dated facts about places, types, prices and quotas, and the column with the date."""

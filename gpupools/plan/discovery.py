@@ -32,7 +32,8 @@ def listed(table: Path, source: str) -> list[str]:
     """Return what a table lists, one per row.
 
     `command`: commands that print the cluster, with placeholders in capitals. `identity`: keys that identify it.
-    `asked`: further keys that a stack file needs. `gpu`: paths with a value in a group of nodes with GPUs.
+    `asked`: further keys of which a stack file needs one, the usual one first.
+    `gpu`: paths with a value in a group of nodes with GPUs.
     """
     return [row["path"] for row in csv_rows(table) if row["source"] == source]
 

@@ -25,6 +25,11 @@ class EditEffect(StrEnum):
     REFUSED = "refused"
     """The cloud's API refuses the change."""
 
+    @property
+    def destroys(self) -> bool:
+        """Return whether a pool or software is replaced or deleted, or may be because a value is not in the file."""
+        return self in (EditEffect.REPLACE, EditEffect.UNKNOWN)
+
 
 class PodImpact(StrEnum):
     """What an edit does to running pods, the mildest first."""

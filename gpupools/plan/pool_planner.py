@@ -1,8 +1,9 @@
 """Decides what a pool becomes on one cluster, or reports every reason why it cannot exist. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -93,6 +94,8 @@ def independent_problems(
         requests = [PoolRequest(name, spec, cluster, machine, software, kind, capability) for machine in machines]
         if requests and all(check_pool(request, cloud) for request in requests):
             problems += check_pool(next(sample for sample in requests if sample.instance in smallest(machines)), cloud)
+    elif spec.sharing.mig is not None and "sharing" not in unread:
+        problems += [problem for machine in machines[:1] for problem in _mig_problems(spec.sharing.mig, machine)]
     yield from _of_pool(name, (problem for problem in problems if problem.path[0] not in unread))
 
 
@@ -117,7 +120,7 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     if spec.instance_type is not None:
         instance = _instance_by_name(spec.instance_type, cloud, problems)
     else:
-        instance = _instance_by_gpu(spec, cloud, lambda machine: not any(judge(machine)), problems)
+        instance = _instance_by_gpu(spec, cloud, lambda machine: [*chain(*judge(machine))], problems)
     problems += _matrix_problems(cluster_key, cluster, cloud, software, kind, capability)
     problems += _label_problems(spec, cloud)
     problems += _unsupported_settings(spec, cloud)
@@ -126,15 +129,16 @@ def _pool_plan(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cl
     problems += _adoption_problems(spec, cloud)
     problems += _pod_problems(spec, cloud)
     if instance is not None:
-        problems += () if knows_its_place(spec) else unlisted_place(spec, cluster_key, cluster, instance)
-        problems += judge(instance)[0]
+        unlisted = [] if knows_its_place(spec) else unlisted_place(spec, cluster_key, cluster, instance)
+        unlisted, settings = _each_zone_once(unlisted, judge(instance)[1])
+        problems += [*unlisted, *judge(instance)[0]]
     problems += _trust_problems(spec, software)
     problems += _fraction_problems(name, cluster_key, spec, cluster, software)
     problems += _hami_problems(spec, cluster, software)
     if instance is not None:
         problems += _claim_problems(spec, software, instance, cloud)
         problems += _nvlink_problems(spec, instance, cloud)
-        problems += judge(instance)[1]
+        problems += settings
     if instance is None or problems:
         raise Rejected(_of_pool(name, problems))
     provider_plan = _decided(request_for(instance), cloud)
@@ -293,19 +297,20 @@ def _instance_by_name(wanted: str, cloud: Cloud, problems: list[Problem]) -> Ins
 
 
 def _instance_by_gpu(
-    spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
+    spec: PoolSpec, cloud: Cloud, judge: Callable[[InstanceType], Sequence[Problem]], problems: list[Problem]
 ) -> InstanceType | None:
     machines = _machines_by_gpu(spec, cloud, problems)
     # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
-    first = next(filter(possible, machines), None)
+    first = next((machine for machine in machines if not judge(machine)), None)
     alike = smallest(machines if first is None else machines[machines.index(first) :])
     if first is not None:
-        alike = tuple(filter(possible, alike))
+        alike = tuple(machine for machine in alike if not judge(machine))
     if len(alike) > 1:
         gpus = f"{spec.gpus_per_node or 1} × {alike[0].gpu_model}"
         what = f"{cloud.name} has {len(alike)} machines of one size with {gpus}"
         fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
         problems.append(Problem(("gpu",), what, fix))
+        problems += [problem for problem in judge(alike[0]) if all(problem in judge(machine) for machine in alike)]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -357,6 +362,15 @@ def unlisted_place(spec: PoolSpec, cluster_key: str, cluster: Cluster, machine: 
     fix += "" if here else f" type, or a cluster in {', '.join(nearest[:5])}"
     fix += f"; set {key}.places: trust if it is new there"
     return [Problem(("gpu" if spec.instance_type is None else "instance_type",), what, fix, places.source)]
+
+
+def _each_zone_once(unlisted: list[Problem], settings: list[Problem]) -> tuple[list[Problem], list[Problem]]:
+    """Return both; if a zone is wrong, only its problem, which then names the zones that offer the machine."""
+    offered = "".join(problem.fix.partition("; ")[0] for problem in unlisted if problem.fix.startswith("set zones"))
+    wrong = {problem: problem.fix.split("; ")[1:] for problem in settings if problem.path[0] == "zones"}
+    if not offered or not wrong:
+        return unlisted, settings
+    return [], [replace(each, fix="; ".join([offered, *wrong[each]])) if each in wrong else each for each in settings]
 
 
 def knows_its_place(spec: PoolSpec) -> bool:

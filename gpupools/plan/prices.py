@@ -5,6 +5,7 @@ dollars per hour and machine. Discounts, disks, network and the cluster itself a
 the cloud offers the type in the region.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
@@ -195,9 +196,8 @@ def total(prices: Sequence[PoolPrice], *, at_max: bool = True) -> Total:
 def price_change(old: Sequence[PoolPrice], new: Sequence[PoolPrice]) -> str:
     """Return in words what an edit adds or removes per hour with all nodes; empty if no price changes."""
     before, after = total(old), total(new)
-    if [(price.key, price.at_max, price.currency) for price in old] == [
-        (price.key, price.at_max, price.currency) for price in new
-    ]:
+    costs = [Counter((price.at_max, price.currency) for price in prices) for prices in (old, new)]
+    if costs[0] == costs[1]:  # a pool that is renamed, or moved in the file, costs the same
         return ""
     step = after.known - before.known
     words = f"cost with all nodes: {before} → {after}"

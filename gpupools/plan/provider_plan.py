@@ -90,6 +90,8 @@ class ProviderPlan:
 
     unordered: ClassVar[frozenset[str]] = frozenset()
     """Fields that the cloud keeps as sets, so that their order says nothing."""
+    label_owners: ClassVar[tuple[str, ...]] = ()
+    """Domains, with those below, and labels without one that only this cloud writes on running nodes."""
 
     def requested_zones(self) -> tuple[str, ...]:
         """Return the zones that the pool asks for; none where it leaves them to its cluster."""

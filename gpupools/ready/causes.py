@@ -1,7 +1,8 @@
 """The causes for which pools do not become ready, and what in the cluster shows each of them.
 
 Owns `data/ready_causes.csv` and `data/ready_signals.csv`, the one table of error texts, whose column `answers` says
-whether `ready`, `explain` or both know a row. A signal of kind `plan` is a difference between the cluster and the plan,
+whether `ready`, `explain` or both know a row. Rows of one cloud, of machines that do not start, are in its
+`launch_errors.csv`, with the same columns. A signal of kind `plan` is a difference between the cluster and the plan,
 which `gpupools.ready.pool_status` finds.
 """
 
@@ -91,27 +92,39 @@ SIGNALS = sorted(_OF_READY, key=lambda each: _ORDER.index(each.cause))
 """What shows each cause, in the order of the causes."""
 
 
-def error_texts(text: str) -> Iterator[Mapping[str, str]]:
-    """Yield the errors of Kubernetes and its GPU software that a text has, in the form of `Cloud.launch_errors`."""
-    for row in (row for row in _ROWS if row["answers"] != "ready" and has_text(text, row["text"])):
-        cause = CAUSES.get(row["cause"])
-        said = {"what": row["what"], "next": row["next"]}
-        said = said if cause is None or row["what"] else {"what": f"{cause.title}.", "next": cause.cure}
-        yield {"pattern": row["text"], "kind": row["cause"], "source": row["source"], **said}
+def error_texts(text: str, cloud: Cloud | None = None) -> list[Mapping[str, str]]:
+    """Return the errors that a text has, of a cloud or of Kubernetes and its GPU software, as rows of the table.
+
+    Each has `what` it means and what to do `next`; those that another one says more exactly are left out.
+    """
+    rows = _ROWS if cloud is None else cloud.rows("launch_errors.csv")
+    found = [_answer(row) for row in rows if row["answers"] != "ready" and has_text(text, row["text"])]
+    found = [row for row in found if row["cause"] != "unclear"] or found
+    texts = [row["text"] for row in found]
+    exact = [row for row in found if not any(row["text"] in each and row["text"] != each for each in texts)]
+    return list({row["what"]: row for row in reversed(exact)}.values())[::-1]
 
 
-_LAUNCH_KINDS = {"quota": "quota", "capacity": "no-capacity", "place or capacity": "no-capacity"}
-"""Causes of the clouds' kinds of errors; the others are `launch-error`."""
+def _answer(row: Mapping[str, str]) -> Mapping[str, str]:
+    cause = CAUSES.get(row["cause"])
+    return row if row["what"] or cause is None else {**row, "what": f"{cause.title}.", "next": cause.cure}
+
+
+_LAUNCH_CAUSES = {"quota": "quota", "capacity": "no-capacity", "place or capacity": "no-capacity"}
+"""Causes of `ready` for those of a cloud's rows; the others are `launch-error`."""
 
 
 def cause_of(seen: Seen, clouds: Iterable[Cloud] = ()) -> str:
     """Return the key of what something shows, also by the clouds' errors when machines do not start; empty for none."""
-    if seen.cause:
-        return seen.cause
-    of_cloud = seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate"
-    for row in (row for cloud in clouds if of_cloud for row in cloud.launch_errors(seen.message)):
-        return _LAUNCH_KINDS.get(row["kind"], "launch-error")
-    return next((signal.cause for signal in SIGNALS if _shows(signal, seen)), "")
+    of_cloud = (key for key, _ in _launch_errors(seen, clouds))
+    return seen.cause or next(of_cloud, "") or next((one.cause for one in SIGNALS if _shows(one, seen)), "")
+
+
+def _launch_errors(seen: Seen, clouds: Iterable[Cloud]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the clouds' errors with the causes that they show."""
+    if seen.kind in ("event", "autoscaler") and seen.name != "FailedCreate":
+        for row in (row for cloud in clouds for row in error_texts(seen.message, cloud)):
+            yield _LAUNCH_CAUSES.get(row["cause"], "launch-error"), row
 
 
 def _shows(signal: Signal, seen: Seen) -> bool:
@@ -138,10 +151,10 @@ def findings(seen: Iterable[Seen], clouds: Collection[Cloud], file: str, pool_co
     keys = [key for key in keys if key != UNKNOWN and not CAUSES[key].waits] or keys
     keys = [key for key in keys if CAUSES[key].cause != UNKNOWN] or keys
     words = {"file": quote(file), "pool_command": pool_command}
-    return [_finding(CAUSES[key], by_key[key], words) for key in keys if key != UNKNOWN or len(keys) == 1]
+    return [_finding(CAUSES[key], by_key[key], clouds, words) for key in keys if key != UNKNOWN or len(keys) == 1]
 
 
-def _finding(cause: Cause, shown: list[Seen], words: Mapping[str, str]) -> Finding:
+def _finding(cause: Cause, shown: list[Seen], clouds: Iterable[Cloud], words: Mapping[str, str]) -> Finding:
     # What software says leads further than what is missing.
     shown = sorted(shown, key=lambda seen: seen.kind == "plan")
     first = shown[0]
@@ -155,4 +168,6 @@ def _finding(cause: Cause, shown: list[Seen], words: Mapping[str, str]) -> Findi
     logs = f"{kubectl} logs {short} --all-containers --tail=50"
     logs = logs if kind == "Pod" and first.kind != "device" else describe
     command = cause.next.format(**words, object=short, message=quote(message), describe=describe, logs=logs)
+    told = (*_launch_errors(first, clouds), *((row["cause"], row) for row in error_texts(first.message)))
+    cause = cause._replace(cure=next((row["next"] for key, row in told if key == cause.key), cause.cure))
     return Finding(cause, first.object, message, first.since, command, len({seen.object for seen in shown}) - 1)

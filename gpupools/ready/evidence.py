@@ -1,6 +1,5 @@
 """What pods, events and the software's own states say about a pool."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -12,9 +11,11 @@ from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.readback.inputs import at
 from gpupools.ready.causes import STARTS, Seen, cause_of
 from gpupools.ready.promises import Promise
+from gpupools.ready.same_cluster import OwnGroup
 from gpupools.ready.snapshot import (
     AUTOSCALER_STATUS,
     CONTAINERS,
+    OPERATOR,
     Snapshot,
     about_of,
     condition,
@@ -34,7 +35,7 @@ ANSWERS = ("TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp")
 """Events of an autoscaler about a pod that waits."""
 
 
-def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
+def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot, is_own: OwnGroup) -> Iterator[Seen]:
     """Yield what may explain that a pool is not ready; of an autoscaler only where nodes are missing."""
     names = dict.fromkeys(node["metadata"]["name"] for node in nodes)
     pods = [pod for name in names for pod in snapshot.pods_on.get(name, ())]
@@ -54,7 +55,7 @@ def evidence(promise: Promise, nodes: Sequence[JsonObject], snapshot: Snapshot) 
     for pod in (item for item in late.values() if owner_of(item)):
         yield from _of_pod(pod, snapshot)
     if lacks_nodes:
-        yield from of_autoscaler(promise, snapshot)
+        yield from of_autoscaler(is_own, snapshot)
     yield from _policies(promise, bool(nodes), snapshot)
     yield from _failing_pods(names, snapshot)
 
@@ -105,15 +106,21 @@ def _failing_pods(nodes: Collection[str], snapshot: Snapshot) -> Iterator[Seen]:
 
 
 def failing_operator_in(namespace: str, snapshot: Snapshot) -> Iterator[Seen]:
-    """Yield what fails the GPU Operator in a namespace; of pods that crash, only events are read."""
-    made = (pod for pod in snapshot.of("pods") if is_of(owner_of(pod, "ReplicaSet"), namespace))
-    return _failures(
-        made, lambda event: about_of(event)[1] == namespace and _CRASH in event.get("message", ""), snapshot
+    """Yield what fails the GPU Operator's own controller in a namespace, which its hooks' Jobs do not run.
+
+    What keeps its pod from being made has the cause of its message.
+    """
+    key, _, value = OPERATOR.partition("=")
+    labelled = (pod for pod in snapshot.of("pods") if pod["metadata"].get("labels", {}).get(key) == value)
+    made = [pod for pod in labelled if is_of(owner_of(pod, "ReplicaSet"), namespace)]
+    failing = (
+        *_failures(made, lambda event: False, snapshot),
+        *(one for pod in made for one in restarts(pod, snapshot)),
     )
-
-
-_CRASH = "Back-off restarting failed container gpu-operator in pod"
-"""https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kuberuntime/kuberuntime_manager.go"""
+    yield from (seen._replace(cause="operator") for seen in failing)
+    for (kind, space, name), events in snapshot.events_of.items():
+        if (kind, space) == ("ReplicaSet", namespace) and name.startswith("gpu-operator-"):
+            yield from (seen for event in events for seen in of_event(event, snapshot, RECENT))
 
 
 def _failures(pods: Iterable[JsonObject], is_meant: Callable[[JsonObject], bool], snapshot: Snapshot) -> Iterator[Seen]:
@@ -184,26 +191,26 @@ def last_seen(event: JsonObject) -> datetime | None:
     return parsed_time(at(event, "series.lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"))
 
 
-def of_autoscaler(promise: Promise, snapshot: Snapshot) -> Iterator[Seen]:
+def of_autoscaler(is_own: OwnGroup, snapshot: Snapshot) -> Iterator[Seen]:
     """Yield events and backoffs of Cluster Autoscaler that name the node group of the pool."""
     for event in snapshot.events_of.get(_STATUS, ()):
-        if _names_pool(event.get("message", ""), promise):
+        if is_own(event.get("message", "")):
             yield from of_event(event, snapshot)
     for group in _node_groups(snapshot) or ():
         backoff = at(group, "scaleUp.backoffInfo")
-        if backoff and _names_pool(str(group.get("name", "")), promise):
+        if backoff and is_own(str(group.get("name", ""))):
             message = f"node group {group['name']}: {backoff.get('errorCode', '')} {backoff.get('errorMessage', '')}"
             yield Seen("autoscaler", _STATUS_MAP, message.strip(), parsed_time(at(group, "scaleUp.lastTransitionTime")))
 
 
-def unknown_to_autoscaler(promise: Promise, waiting: Sequence[JsonObject], snapshot: Snapshot) -> str:
+def unknown_to_autoscaler(is_own: OwnGroup, waiting: Sequence[JsonObject], snapshot: Snapshot) -> str:
     """Say that an autoscaler has no status or does not list the node group; empty if it may know it."""
     groups, asking = _node_groups(snapshot), {("Pod", *full_name(pod).split("/")) for pod in waiting}
     about = {key for key, events in snapshot.events_of.items() if any(one.get("reason") in ANSWERS for one in events)}
     if groups is None and not (about & asking or _STATUS in snapshot.events_of or "configmaps" in snapshot.unseen):
         return f"the cluster has no {_STATUS_MAP}"
-    if groups and not any(_names_pool(str(group.get("name", "")), promise) for group in groups):
-        return f"Cluster Autoscaler lists no node group of {promise.pool.name}"
+    if groups and all(is_own(str(group.get("name", ""))) is False for group in groups):
+        return "Cluster Autoscaler lists no node group of the pool"
     return ""
 
 
@@ -217,21 +224,6 @@ def _node_groups(snapshot: Snapshot) -> list[JsonObject] | None:
         groups = at(documents[0].data, "nodeGroups") if documents else ()
         return [group for group in groups if isinstance(group, Mapping)] if isinstance(groups, list) else []
     return None
-
-
-def _names_pool(text: str, promise: Promise) -> bool:
-    """Return whether a text names the pool's node group; AKS's names have no hyphens and end after eight characters."""
-    name = promise.pool.name
-    words = [f"-{word}" for word in re.findall("[a-z0-9-]+", text.casefold())]
-    parts = [word.rpartition(f"-{own}") for word in words for own in (name, name.replace("-", "")[:8])]
-    return any(found and _GROUP_END.fullmatch(rest) for _, found, rest in parts)
-
-
-_GROUP_END = re.compile(
-    r"(-nodes)?(-[a-z]{4}(?=-[0-9a-f]{8}-grp$)|[a-z0-9]{4}(?=-\d+-vmss$))?"
-    r"(-(?=[a-z]*\d|[0-9a-f]{4,}(-|$))[a-z0-9]+)*(-grp|-vmss)?"
-)
-"""What clouds and gpupools.common.naming append to the name of a pool, but no other word."""
 
 
 def waits_for(pod: JsonObject, promise: Promise) -> bool:

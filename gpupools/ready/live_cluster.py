@@ -273,14 +273,19 @@ class ClusterApi:
         secret = headers.get("authorization", "").rpartition(" ")[2]
         message = error_text(found)
         message = _one_line(message.replace(secret, "<credential>") if len(secret) >= _LEAST_SECRET else message)
-        if status == 403:
+        # No permission is missing to evict from a namespace whose pods end anyway, as it is being deleted:
+        # https://github.com/kubernetes/apiserver/blob/master/pkg/admission/plugin/namespace/lifecycle/admission.go
+        is_ending = "NamespaceTerminating" in _causes(found, "reason")
+        if status == 403 and not is_ending:
             raise PermissionError(message if isinstance(found, dict) else f"{self.host} answers 403: {message}")
         if status == 401:
             raise Unreachable(f"{self.host} rejects the credentials: {message}; log in again")
         what = f"{self.host} answers {status}: {message}"
         wait = given.get("Retry-After", "") if status in (429, 503) else None
         wait_s = None if wait is None else float(wait) if re.fullmatch("[0-9]{1,4}", wait) else 1.0
-        raise Unreachable(what, may_pass=status in (410, 429) or status >= 500, wait_s=wait_s, status=status)
+        raise Unreachable(
+            what, may_pass=is_ending or status in (410, 429) or status >= 500, wait_s=wait_s, status=status
+        )
 
     def _fetch(
         self, method: str, url: str, headers: dict[str, str], body: Any, seconds: float
@@ -335,7 +340,8 @@ class ClusterApi:
         if kind in ("pods", "daemonsets") and "namespace" not in meta:
             wrong += ["metadata.namespace"]
         if wrong:
-            raise self._odd(f"{kind or 'an object'} whose {_one_line(wrong[0])} is missing or has another form")
+            lacks = f"whose {_one_line(wrong[0])} is missing or has another form" if wrong[0] else "that are no objects"
+            raise self._odd(f"{kind or 'an object'} {lacks}")
         return {"spec": {}, "status": {}, **found}
 
     def items(self, path: str, kind: str, *, keeps: bool = True, **query: str) -> Iterator[JsonDict]:
@@ -428,9 +434,12 @@ def _without_null(found: JsonDict) -> JsonDict:
 
 def error_text(found: Any) -> str:
     """Return the message of an error with its causes: of an eviction, they name the disruption budget."""
+    return " ".join(map(str, [at(found, "message") or found, *filter(None, _causes(found, "message"))]))
+
+
+def _causes(found: Any, key: str) -> list[Any]:
     causes = at(found, "details.causes")
-    more = [at(cause, "message") for cause in causes] if isinstance(causes, list) else []
-    return " ".join(map(str, [at(found, "message") or found, *filter(None, more)]))
+    return [at(cause, key) for cause in causes] if isinstance(causes, list) else []
 
 
 def _one_line(text: object) -> str:
@@ -463,8 +472,8 @@ def _objects(api: ClusterApi, kind: str, path: str, daemon_sets: Iterable[JsonDi
     if kind == "configmaps":
         found = api.request(path)
         return [] if found is None else [pruned(kind, found)]
-    lists = SELECTORS.get(kind, ("",))
-    objects = [item for selector in lists for item in api.items(path, kind, fieldSelector=selector)]
+    lists = (api.items(path, kind, fieldSelector=of, labelSelector=by) for of, by in SELECTORS.get(kind, (("", ""),)))
+    objects = [item for listed in lists for item in listed]
     for each in (item for item in daemon_sets if kind == "pods" and daemons_of(item)):
         labels = ",".join(f"{key}={value}" for key, value in each["spec"]["selector"].get("matchLabels", {}).items())
         where = path.replace("/pods", f"/namespaces/{each['metadata']['namespace']}/pods")

@@ -32,7 +32,7 @@ from gpupools.ready.evidence import (
     waits_for,
 )
 from gpupools.ready.promises import GPU_DRIVER, VALIDATOR, Promise
-from gpupools.ready.same_cluster import other_group, prove
+from gpupools.ready.same_cluster import OwnGroup, other_group, own_group, prove
 from gpupools.ready.snapshot import Snapshot, condition, full_name, has_ended, is_leaving, is_ready
 from gpupools.spec.models import Cluster
 
@@ -115,7 +115,8 @@ def judge(
     """Return the status of each pool of one cluster; `file` is the stack file, for commands."""
     foreign = prove(cluster, clouds[cluster.cloud], snapshot.of("nodes"), snapshot.where).other
     command = pool_command(cluster, clouds[cluster.cloud])
-    return [_judged(promise, snapshot, foreign, clouds.values(), file, command) for promise in promises]
+    groups = ((promise, own_group(promise.pool, cluster, clouds[cluster.cloud])) for promise in promises)
+    return [_judged(each, snapshot, foreign, is_own, clouds.values(), file, command) for each, is_own in groups]
 
 
 def pool_command(cluster: Cluster, cloud: Cloud) -> str:
@@ -124,12 +125,16 @@ def pool_command(cluster: Cluster, cloud: Cloud) -> str:
     return cloud.pool_command.format(**{key: quote(value) for key, value in given.items()})
 
 
-def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, file: str, command: str) -> PoolStatus:
+def _judged(
+    promise: Promise, snapshot: Snapshot, foreign: str, is_own: OwnGroup, clouds: Clouds, file: str, command: str
+) -> PoolStatus:
     pool = promise.pool
     nodes = snapshot.nodes_of_pool.get(pool.name, [])
     by_node = [] if foreign else [(node, list(_short_of_node(promise, node, snapshot))) for node in nodes]
     whole = sum(not found for _, found in by_node)
-    starting = [node for node, found in by_node if found and _only_boots(promise, node, found, snapshot, clouds)]
+    starting = [
+        node for node, found in by_node if found and _only_boots(promise, node, found, snapshot, is_own, clouds)
+    ]
     # The autoscaler may add nodes at any time; those that boot break no promise.
     starting = starting if whole >= max(pool.min_nodes, 1) else []
     if foreign:
@@ -137,13 +142,13 @@ def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, 
     else:
         settled = [node for node in nodes if node not in starting]
         short = [signal for node, found in by_node if node not in starting for signal in found]
-        shown = list(evidence(promise, settled, snapshot))
-        short += _short_of_pool(promise, nodes, snapshot)
+        shown = list(evidence(promise, settled, snapshot, is_own))
+        short += _short_of_pool(promise, nodes, snapshot, is_own)
         short += (signal for signal in shown if is_fault(signal, settled, snapshot))
         seen = [*short, *shown] if short else []
     notes = [f"{len(starting)} more boot{'' if len(starting) > 1 else 's'}"] if starting else []
     if not nodes:
-        notes = ["nothing checked on a node yet", *filter(None, [unknown_to_autoscaler(promise, (), snapshot)])]
+        notes = ["nothing checked on a node yet", *filter(None, [unknown_to_autoscaler(is_own, (), snapshot)])]
     needed = {"nodes", "daemonsets", "pods", "events", *(["configmaps"] if not nodes else [])}
     needed |= {"resourceslices"} if promise.devices and nodes else set()
     needed |= {"runtimeclasses"} if promise.runtime_class else set()
@@ -155,15 +160,19 @@ def _judged(promise: Promise, snapshot: Snapshot, foreign: str, clouds: Clouds, 
     return PoolStatus(pool.cluster, pool.name, state, *counts, texts, causes, unseen, tuple(notes))
 
 
-def _only_boots(promise: Promise, node: JsonObject, found: list[Seen], snapshot: Snapshot, clouds: Clouds) -> bool:
+def _only_boots(
+    promise: Promise, node: JsonObject, found: list[Seen], snapshot: Snapshot, is_own: OwnGroup, clouds: Clouds
+) -> bool:
     """Return whether a node lacks only what it may lack while it boots, whatever the GPU Operator says of all nodes."""
     if not is_recent(created(node), snapshot, BOOT):
         return False
-    seen = [*found, *evidence(promise, [node], snapshot)]
+    seen = [*found, *evidence(promise, [node], snapshot, is_own)]
     return all(CAUSES[cause_of(signal, clouds) or UNKNOWN].boots for signal in seen if signal.kind != "policy")
 
 
-def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Snapshot) -> Iterator[Seen]:
+def _short_of_pool(
+    promise: Promise, nodes: Collection[JsonObject], snapshot: Snapshot, is_own: OwnGroup
+) -> Iterator[Seen]:
     pool, at = promise.pool, f"Pool {promise.pool.cluster}/{promise.pool.name}"
     waiting = [] if nodes else [pod for pod in snapshot.pods_on.get("", ()) if waits_for(pod, promise)]
     if len(nodes) < pool.min_nodes:
@@ -179,7 +188,7 @@ def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Sn
     elif waiting:
         what = f"{len(waiting)} pod(s) wait for the first node, e.g. {full_name(waiting[0])}"
         yield Seen("plan", at, what, created(waiting[0]), "no-node")
-    if waiting and (why := unknown_to_autoscaler(promise, waiting, snapshot)):
+    if waiting and (why := unknown_to_autoscaler(is_own, waiting, snapshot)):
         what = f"waits for a node, and {why}"
         yield Seen("plan", f"Pod {full_name(waiting[0])}", what, created(waiting[0]), "no-autoscaler")
     handlers = {item["metadata"]["name"]: item.get("handler", "") for item in snapshot.of("runtimeclasses")}
@@ -194,7 +203,7 @@ def _short_of_pool(promise: Promise, nodes: Collection[JsonObject], snapshot: Sn
     for piece in sorted(promise.required) if is_seen else ():
         if _daemon_set(piece, promise, snapshot) is None:
             for signal in _not_installed(piece, promise, at, None, snapshot):
-                if signal.cause == "operator" or not (is_made_later and _is_by_operator(piece, promise)):
+                if signal.cause != "not-installed" or not (is_made_later and _is_by_operator(piece, promise)):
                     yield signal
 
 
@@ -252,6 +261,7 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
     # While the MIG manager works, the counts of a node say nothing about its GPUs.
     state = node["metadata"].get("labels", {}).get(MIG_STATE_LABEL)
     is_cut = state == "success" or MIG_CONFIG_LABEL not in promise.labels
+    whole = "plugin-config" if state == "success" else "mig-layout"
     for name, promised in promise.resources.items():
         wanted, found, gpus = quantity(promised), quantity(offered.get(name)), pool.instance.devices
         if found == wanted or (found > wanted and not promised.isdigit()):
@@ -264,7 +274,7 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
         if name in promise.fabric_resources:
             cause = "fabric"
         elif has_mig and is_cut and name == GPU_RESOURCE and found == gpus:
-            cause = "mig-layout"
+            cause = whole
         elif found and not is_unhealthy and (found == early.get(name) or (is_shared and found % gpus == 0)):
             # Half the shares or fewer are of another number of replicas: so many GPUs do not fail at once.
             cause = "gpus-or-config" if is_shared and is_of_fewer and wanted / 2 < found < wanted else "plugin-config"
@@ -274,7 +284,8 @@ def _resource_signals(promise: Promise, node: JsonObject, at: str, since: Since)
     kinds = (GPU_RESOURCE, "nvidia.com/mig-")
     for name in sorted(each for each in offered if each.startswith(kinds) and each not in promise.resources):
         if quantity(offered[name]) > 0:
-            cause = "mig-layout" if has_mig and is_cut else "plugin-config" if name in early and not has_mig else ""
+            layout = whole if name == GPU_RESOURCE else "mig-layout"
+            cause = layout if has_mig and is_cut else "plugin-config" if name in early and not has_mig else ""
             cause = "two-owners" if GPU_DRIVER in promise.devices else cause
             yield Seen("plan", at, f"{name}: not promised, allocatable {offered[name]}", since, cause)
 
@@ -357,7 +368,7 @@ def _not_installed(piece: str, promise: Promise, at: str, since: Since, snapshot
     """Say that no DaemonSet brings a component, and why if a pod of the GPU Operator, which would make it, fails."""
     what = f"no DaemonSet of {promise.owners[piece]} brings the {piece}"
     failing = failing_operator_in(promise.daemons[piece], snapshot) if _is_by_operator(piece, promise) else []
-    return [seen._replace(cause="operator") for seen in failing] or [Seen("plan", at, what, since, "not-installed")]
+    return list(failing) or [Seen("plan", at, what, since, "not-installed")]
 
 
 def _daemon_set(piece: str, promise: Promise, snapshot: Snapshot) -> JsonObject | None:

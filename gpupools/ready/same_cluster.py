@@ -1,13 +1,14 @@
 """Whether a live cluster is the one of the stack file: the one judge for every command. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gpupools.common.json_types import JsonObject
-from gpupools.plan.cloud import Cloud
+from gpupools.plan.cloud import LATE_DIGITS, Cloud
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.spec.cluster_access import endpoint_host
+from gpupools.spec.identifiers import pattern_of
 from gpupools.spec.models import Cluster
 
 _WRITTEN = re.compile(r"arn:[a-z-]+:eks:[^:\s]+:[^:\s]+:cluster/\S+|gke_[^_\s]+_[^_\s]+_\S+")
@@ -16,6 +17,10 @@ _WRITTEN = re.compile(r"arn:[a-z-]+:eks:[^:\s]+:[^:\s]+:cluster/\S+|gke_[^_\s]+_
 https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py;
 https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl
 """
+
+
+OwnGroup = Callable[[str], bool | None]
+"""Says whether a text names the node group of a pool; None if it may."""
 
 
 class Proof(NamedTuple):
@@ -50,13 +55,36 @@ def prove(cluster: Cluster, cloud: Cloud, nodes: Sequence[JsonObject], where: tu
     return Proof("", f"{what}, and its name in the kubeconfig is {name or 'missing'}")
 
 
+def own_group(pool: PoolPlan, cluster: Cluster, cloud: Cloud) -> OwnGroup:
+    """Return the judge of what Cluster Autoscaler says of node groups.
+
+    Where clouds cut names off or autonaming of Pulumi changes them, the plan does not know the whole name.
+    """
+    # Only our names end in digits that no other pool has.
+    of = pattern_of(getattr(cluster, "name", None)) if pool.provider_plan.adopted is not None else r"[\w-]+"
+    names = (name for name in cloud.node_pools.order.names(pool, cluster) if not name.endswith(LATE_DIGITS))
+    ids = [cloud.node_pools.autoscaler_id.format(cluster=of, name=name) for name in names]
+
+    def is_own(text: str) -> bool | None:
+        words = re.findall(r"[\w-]+", text)
+        found = any(re.fullmatch(each, word, re.IGNORECASE) for each in ids for word in words)
+        return True if found else None if _may_be_own(text, pool) else False
+
+    return is_own
+
+
 def other_group(pool: PoolPlan, node: JsonObject) -> str:
     """Say that a node is of another node group than a pool's own; empty if nothing tells that it is."""
     label, names = pool.provider_plan.node_groups(pool.cluster, pool.name)
     group = node["metadata"].get("labels", {}).get(label, "")
-    # Autonaming of Pulumi may add anything before and after the name.
-    is_own = not group or any(name in group for name in names)
-    return "" if is_own else f"label {label}: promised {' or '.join(sorted(names))}, found {group}"
+    is_other = group and not _may_be_own(group, pool)
+    return f"label {label}: promised {' or '.join(sorted(names))}, found {group}" if is_other else ""
+
+
+def _may_be_own(text: str, pool: PoolPlan) -> bool:
+    """Return whether a text has what all names of the pool's node group have: autonaming may add to both ends."""
+    parts = pool.provider_plan.node_groups(pool.cluster, pool.name)[1]
+    return any(part.casefold() in text.casefold() for part in parts)
 
 
 def _is_named(node: JsonObject, match: re.Match[str], cloud: Cloud) -> bool:

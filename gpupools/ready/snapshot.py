@@ -33,7 +33,7 @@ AUTOSCALER_STATUS = "cluster-autoscaler-status"
 READS = (
     Read("nodes", "v1", "labels, taints, conditions and allocatable resources"),
     Read("daemonsets", "apps/v1", "owners of the components"),
-    Read("pods", "v1", "pods of these DaemonSets, and pods that wait for a node or failed"),
+    Read("pods", "v1", "pods of these DaemonSets and the GPU Operator, and pods that wait for a node or failed"),
     Read("events", "v1", "causes"),
     Read("runtimeclasses", "node.k8s.io/v1", "the RuntimeClass that pods name"),
     Read("resourceslices", "resource.k8s.io/v1", "devices of DRA drivers"),
@@ -42,11 +42,17 @@ READS = (
 )
 """Everything that the command reads; the ClusterRole in docs/reference/permissions is generated from it."""
 
+OPERATOR = "app.kubernetes.io/component=gpu-operator"
+"""Label of the pods of the GPU Operator's own controller and of its hooks, by its chart and by OLM.
+
+https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/templates/operator.yaml and
+bundle/manifests/gpu-operator-certified.clusterserviceversion.yaml
+"""
 SELECTORS = {
-    "pods": ("status.phase=Pending", "status.phase=Failed"),
-    "events": ("type=Warning", "reason=NotTriggerScaleUp", "reason=TriggeredScaleUp"),
+    "pods": (("status.phase=Pending", ""), ("status.phase=Failed", ""), ("", OPERATOR)),
+    "events": (("type=Warning", ""), ("reason=NotTriggerScaleUp", ""), ("reason=TriggeredScaleUp", "")),
 }
-"""Field selectors of large kinds; of pods, those of the DaemonSets are read in addition."""
+"""Selectors by fields and by labels of large kinds; of pods, those of the DaemonSets are read in addition."""
 CONTAINERS = "initContainerStatuses containerStatuses"
 _META = "name namespace uid labels annotations creationTimestamp ownerReferences finalizers deletionTimestamp"
 _META += " deletionGracePeriodSeconds"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.minimum_versions import numbers
-from gpupools.catalog.requirements import NEWEST_KUBERNETES, is_newer_than_known, requirement
+from gpupools.catalog.requirements import NEWEST_KUBERNETES, Requirement, is_newer_than_known, requirement
 from gpupools.common.errors import Path, Problem, nearest
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
@@ -73,16 +73,13 @@ def refuse_what_moves_nothing(draft: Draft) -> None:
     for chart in (name for name in spec.chart_sources if name not in installed):
         fix = f"leave it out; installed charts: {', '.join(sorted(installed)) or 'none'}"
         draft.refuse(f"no pool of the cluster installs chart {chart}", "chart_sources", chart, fix=fix)
-    on_cpu_nodes = any(map(has_controllers, draft.releases)) or any(pool.startup_taint for pool in draft.pools)
-    if spec.cpu_taints and not on_cpu_nodes:
-        draft.refuse("all installed pods run on GPU nodes", "cpu_taints")
     for image in spec.digests if isinstance(spec.digests, dict) else ():
         if image not in pulled:
             draft.refuse("no pod of the cluster pulls this image", "digests", image, fix=nearest(image, pulled))
 
 
 def _too_old(draft: Draft) -> Iterator[Problem]:
-    """Refuse what the cluster's version, where it is given, does not have, and a version that nothing depends on."""
+    """Refuse what the cluster's version, where it is given, does not have."""
     given, where = draft.spec.kubernetes, (*draft.at, "kubernetes")
     if given is None:
         return
@@ -114,11 +111,14 @@ def _too_old(draft: Draft) -> Iterator[Problem]:
         fix = "run it with --enable-dynamic-resource-allocation and access to resource.k8s.io, then set"
         fix += " existing.cluster_autoscaler.dynamic_resource_allocation: true; or use nodes.fixed"
         yield Problem((*draft.at, "existing", "cluster_autoscaler"), what, fix, _CLAIMS)
+    for row in draft.cloud.rows("requirements.csv"):
+        needed = Requirement(**row)
+        if needed.fails(given):
+            what = f"{needed.what} needs Kubernetes {needed.at_least} or later; the cluster has {given}"
+            draft.notes.append(f"{what} ({needed.source})")
     if is_newer_than_known(given):
         note = f"{draft.runtime}.kubernetes {given} is newer than {NEWEST_KUBERNETES}, the newest that gpupools knows"
         draft.notes.append(f"{note}: check that the GPU software supports it before pulumi up")
-    if not any(used for used, _ in there.values()):
-        yield Problem(where, "no setting of this cluster depends on it", "leave it out")
 
 
 _CLAIMS = "https://github.com/kubernetes/autoscaler/blob/cluster-autoscaler-1.34.5/cluster-autoscaler/FAQ.md"

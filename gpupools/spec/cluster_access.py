@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
 from gpupools.common.errors import Path, Problem, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.common.model import StrictModel
 from gpupools.spec.models import Address, Cluster, ExecPlugin, Late, StackOutput
 
@@ -105,6 +106,24 @@ Kubeconfig = Annotated[
     Discriminator(lambda value: next((f"<{key}>" for key in _forms(value)), None)),
     BeforeValidator(_not_bare),
 ]
+
+
+def provider_kubeconfig(
+    cluster: JsonObject, plugin_of: Callable[[JsonObject], ExecPlugin], url_of: Callable[[Any], Any]
+) -> tuple[Any, str | None]:
+    """Return what the Kubernetes provider of a cluster gets: path or content of a kubeconfig, and its context.
+
+    Values may be outputs. The context is None for the current one.
+    """
+    source = cluster.get("kubeconfig")
+    if isinstance(source, KubeconfigFile):
+        return source.path, source.context
+    if isinstance(source, KubeconfigSecret):
+        return source.secret, source.context
+    if source is not None:
+        return source, None
+    server, authority = url_of(cluster["endpoint"]), cluster["certificate_authority"]
+    return built_kubeconfig(cluster["name"], server, authority, plugin_of(cluster)), None
 
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?"

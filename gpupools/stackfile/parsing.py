@@ -70,9 +70,10 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
             forms = dict.fromkeys(_form_name(form) for form in kinds if form not in (Late, types.NoneType))
             return [Problem(path, f"got {shown(given)}", f"write {' or '.join(forms)}")]
         mode = given.get("mode") if isinstance(given, Mapping) else None
-        what = f"got {shown(mode)}" if mode is not None else MISSING
-        fix = known_elsewhere("mode", ("mode",), mode) if mode not in modes else ""
-        return [Problem((*path, "mode"), what, fix or f"use one of {', '.join(modes)}")]
+        fix = known_elsewhere("mode", ("mode",), mode) or f"use one of {', '.join(modes)}"
+        if mode is None:
+            return [absent(path, given, "mode", fix)]
+        return [Problem((*path, "mode"), f"got {shown(mode)}", fix)]
     if kind == "value_error":
         return _validator_problems(path, details.get("ctx", {}).get("error", details["msg"]))
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
@@ -85,19 +86,31 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
     return [Problem(path, f"got {shown(given)}", fix)]
 
 
+def absent(at: Path, given: object, key: str, fix: str) -> Problem:
+    """Return the problem of a map without a key: its name in the map if it has another one, or that it is missing."""
+    from gpupools.catalog.key_synonyms import meant  # only on the way to an error
+
+    for other in given if isinstance(given, Mapping) else ():
+        if other != key and meant(other, [key]) is not None:
+            return Problem((*at, other), "unknown key", f"write {key}", of_key=True)
+    return Problem((*at, key), MISSING, fix)
+
+
 _WORD = r"[A-Za-z][A-Za-z0-9_./-]{0,59}"
 """Text that needs no quotes in a YAML list."""
 
 
 def _as_map(kinds: Iterable[Any], given: object) -> str:
     """Return the fix for a value that should be a map, such as a mode alone."""
+    from gpupools.catalog.key_synonyms import meant  # only on the way to an error
+
     found = models(kinds)
     for model in found:
-        if isinstance(given, str) and mode_of(model) == given:
+        if isinstance(given, str) and meant(given, [mode_of(model) or ""]) is not None:
             fields = {key: field for key, field in model.model_fields.items() if key != "mode"}
             needed = [f"{key}: …" for key, field in fields.items() if field.is_required()]
             more = "" if needed or not _asks_for_more(model) else f" with {', '.join(fields)}"
-            return f"write {{{', '.join([f'mode: {given}', *needed, *(['…'] if more else [])])}}}{more}"
+            return f"write {{{', '.join([f'mode: {mode_of(model)}', *needed, *(['…'] if more else [])])}}}{more}"
     keys = sorted({key for model in found for key in model.model_fields})
     if len(keys) > _MOST_KEYS:
         fields = {key: field for model in found for key, field in model.model_fields.items()}

@@ -207,11 +207,19 @@ def _partly_valid_pools(
             unread |= {"gpus_per_node", "sharing", "software", "trust", "image"}
         if spec is not None and not {"gpu", "instance_type"} & (set(raw) - unread):
             unread |= {"gpu", "instance_type"}
-        for key in (clusters_of(raw) or ()) if spec is not None else ():
+        if spec is None:
+            continue
+        is_judged = False
+        for key in clusters_of(raw) or ():
             cluster, given = (stack.clusters.get(key), clusters.get(key)) if isinstance(key, str) else (None, None)
             cloud = clouds.get(str(given.get("cloud"))) if isinstance(given, Mapping) else None
-            if spec is not None and cloud is not None and (cluster is None or name not in stack.pools):
+            if cloud is not None and (cluster is None or name not in stack.pools):
                 partly_valid_pools += independent_problems(name, spec, key, cluster, cloud, unread)
+            is_judged |= cloud is not None
+        if not is_judged:
+            on_each = [[*independent_problems(name, spec, "", None, cloud, unread)] for cloud in clouds.values()]
+            every = [problem for found in on_each[:1] for problem in found if all(problem in each for each in on_each)]
+            partly_valid_pools += every
     return partly_valid_pools
 
 
@@ -341,19 +349,22 @@ def _cluster_software(
     return here
 
 
+_FACTS = {"existing", "kubernetes", "cpu_taints"}
+"""Keys of `runtime` that say what the cluster has."""
+
 _NO_OWNERS = {"cluster_autoscaler", "karpenter", "node_monitoring_agent"}
 """Existing software that makes no node offer GPUs."""
 
 
 def _is_installed_by_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
-    """Return whether gpupools leaves the software of a cluster to the team: API access and `runtime` are not set.
+    """Return whether gpupools leaves the software of a cluster to the team: it has no API access and only facts.
 
     A first preview should not require a kubeconfig. Sharing that needs our software does require one.
     """
     return (
         isinstance(cluster, ReachableCluster)
         and not cluster.has_access
-        and cluster.runtime.model_fields_set <= {"existing"}
+        and cluster.runtime.model_fields_set <= _FACTS
         and cluster.runtime.existing.named().keys() <= _NO_OWNERS
         and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
         and not any(map(_is_shared_by_software, pools))
@@ -380,7 +391,8 @@ def _team_installed_plan(key: str, cluster: Cluster, cloud: Cloud, pools: Sequen
         named["dra_driver"] = ExistingDraDriver.model_construct(name="yours", serves=serves)
         brought.add("dra_driver")
     # Without validation, which would build the models.
-    spec = RuntimeSpec.model_construct(management="external", existing=Existing.model_construct(**named))
+    existing = Existing.model_construct(**named)
+    spec = RuntimeSpec.model_construct(management="external", existing=existing, kubernetes=cluster.runtime.kubernetes)
     runtime = plan_runtime(key, cluster, cloud, pools, spec)
     software, names = " and ".join(sorted(brought)).replace("_", " "), ", ".join(pool.name for pool in pools)
     what = f"no pool of the cluster offers GPUs ({names}): nothing is installed in it, and no {software} is named"

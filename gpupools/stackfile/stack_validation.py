@@ -15,7 +15,7 @@ from gpupools.spec.identity import ambiguous_names, same_clusters
 from gpupools.spec.models import Cluster, Late, PoolSpec, StackPool, got
 from gpupools.spec.overrides import idle_overrides
 from gpupools.spec.teams import Team
-from gpupools.stackfile.parsing import parse
+from gpupools.stackfile.parsing import absent, parse
 from gpupools.stackfile.steps import KEY_LIMIT, Steps, read_steps
 
 KEYS = ("clusters", "pools", "production", "allow_destroy", "allow_disruption", "quotas", "budget", "prices", "teams")
@@ -266,9 +266,9 @@ def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster
         raise Rejected([Problem(at, f"got {shown(raw)}", "write a map with cloud, name and the keys of the cloud")])
     cloud = raw.get("cloud")
     if not isinstance(cloud, str) or cloud not in clouds:
-        what = f"unknown cloud {shown(cloud)}" if "cloud" in raw else "is missing"
         fix = nearest_cloud(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
-        raise Rejected([Problem((*at, "cloud"), what, fix)])
+        wrong = Problem((*at, "cloud"), f"unknown cloud {shown(cloud)}", fix)
+        raise Rejected([wrong if "cloud" in raw else absent(at, raw, "cloud", fix)])
     return parse(clouds[cloud].cluster, at, raw)
 
 

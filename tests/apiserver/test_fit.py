@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from gpupools.fit.offers import offers
+from gpupools.fit.offers import Offer, offers
 from gpupools.fit.pod_judging import Context, judge
 from gpupools.fit.team_queues import sharing_of, team_reasons
 from gpupools.fit.workloads import REASONS, Level, Manifests, PodTemplate, Verdict, Workload
@@ -148,26 +148,28 @@ def space_of(template: str) -> str:
     return str(TEMPLATES[template].get("namespace", "research"))
 
 
+CLAIMS = {
+    ("ResourceClaimTemplate", space_of(name), claim): devices
+    for name, each in TEMPLATES.items()
+    for claim, devices in each.get("claims", {}).items()
+}
+CONTEXT, SHARING = Context(PLAN, Manifests((), CLAIMS, NAMESPACES)), sharing_of(PLAN)
+
+
+def judged(name: str, given: Mapping[str, Any], offer: Offer) -> Verdict:
+    """Judge metadata and spec of a template on a pool."""
+    template = PodTemplate("", None, given.get("metadata", {}), given["spec"])
+    kind = TEMPLATES[name].get("kind", "Pod")
+    workload = Workload(kind, name, space_of(name), "fit_templates.yaml", None, {}, (template,))
+    reasons = judge(workload, template, offer, CONTEXT).reasons
+    # Queues are KAI's own, whose scheduler does not run here; the policies of teams are in force.
+    of_team = team_reasons(workload, template, offer, CONTEXT, SHARING)
+    return Verdict(offer.where, (*reasons, *(each for each in of_team if each.key == "admission")))
+
+
 def verdicts() -> dict[tuple[str, str], Verdict]:
     """Judge each template and pool."""
-    claims = {
-        ("ResourceClaimTemplate", space_of(name), claim): devices
-        for name, each in TEMPLATES.items()
-        for claim, devices in each.get("claims", {}).items()
-    }
-    context = Context(PLAN, Manifests((), claims, NAMESPACES))
-    found, sharing = {}, sharing_of(PLAN)
-    for name, each in TEMPLATES.items():
-        template = PodTemplate("", None, each.get("metadata", {}), each["spec"])
-        kind = each.get("kind", "Pod")
-        workload = Workload(kind, name, space_of(name), "fit_templates.yaml", None, {}, (template,))
-        for offer in offers(PLAN):
-            reasons = judge(workload, template, offer, context).reasons
-            # Queues are KAI's own, whose scheduler does not run here; the policies of teams are in force.
-            of_team = team_reasons(workload, template, offer, context, sharing)
-            reasons += tuple(each for each in of_team if each.key == "admission")
-            found[name, offer.where] = Verdict(offer.where, reasons)
-    return found
+    return {(name, each.where): judged(name, TEMPLATES[name], each) for name in TEMPLATES for each in offers(PLAN)}
 
 
 # --- the cluster ---
@@ -294,6 +296,30 @@ def tried(folder: Path) -> Mapping[tuple[str, str], Outcome]:
             for probe in refusing(guards):
                 plane.wait("the end of a policy", lambda: plane.create(probe, dry_run=True).status < 300)  # noqa: B023
     return found
+
+
+def test_the_lines_to_change_are_a_strategic_merge_patch_that_works(tmp_path: Path) -> None:
+    """The API server merges them into each template; the reasons that they are for are then gone."""
+    tried = 0
+    with ControlPlane(tmp_path) as plane:
+        plane.add_namespaces(*NAMESPACES)
+        for name, given in TEMPLATES.items():
+            made = {**pod(name, space_of(name), given["spec"]), "kind": "PodTemplate"}
+            made["template"] = {"metadata": given.get("metadata", {}), "spec": made.pop("spec")}
+            if plane.create(made).status >= 300:
+                assert "invalid" in {each.key for each in judged(name, given, offers(PLAN)[0]).reasons}
+                continue
+            for offer in offers(PLAN):
+                found = judged(name, given, offer)
+                if not found.patch:
+                    continue
+                answer, tried = plane.merge(made, {"template": found.patch}, "?dryRun=All"), tried + 1
+                assert answer.status < 300, (name, offer.where, answer.message, found.patch)
+                after = judged(name, answer.body["template"], offer)
+                left = {each.text for each in found.reasons if each.patch} & {each.text for each in after.reasons}
+                assert not left, (name, offer.where, found.patch)
+    print(f"{tried} patches")
+    assert tried > 1000
 
 
 def test_the_verdicts_are_those_of_the_scheduler(outcomes: Mapping[tuple[str, str], Outcome]) -> None:

@@ -1,7 +1,10 @@
 """`gpupools mig walk` against a real API server; a thread does what the MIG manager does."""
 
 import os
+import re
+import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -262,13 +265,73 @@ def test_a_label_that_is_set_back_a_finalizer_and_a_node_that_is_not_ready_are_n
 
 
 def test_two_walks_at_the_same_time_do_not_fight(cluster: ControlPlane, walk: Any, tmp_path: Path) -> None:
-    with MigManager(cluster) as manager, ThreadPoolExecutor() as pool:
-        codes = list(pool.map(lambda name: killed_or_ended(walk, tmp_path / name), ("first", "second")))
-        said = [(tmp_path / name).read_text() for name in ("first", "second")]
-        assert manager.most <= 2
-        assert codes == [0, 0], said
+    """Started together, and the second in the middle of the first: each node is held by one of them, to its end."""
+    with ThreadPoolExecutor() as pool:
+        for at_once in (True, False):
+            out = [tmp_path / f"{name}-{at_once}" for name in ("first", "second")]
+            later = list[Any]()
+
+            def second(out: Path = out[1], later: list[Any] = later) -> None:
+                later.append(pool.submit(killed_or_ended, walk, out))
+
+            with MigManager(cluster, (lambda: None) if at_once else second) as manager:
+                if at_once:
+                    second()
+                codes = [killed_or_ended(walk, out[0]), later[0].result()]
+                said = [file.read_text() for file in out]
+                assert manager.most <= 2
+                assert codes == [int("another run has it: gpupools/mig-walk is" in each) for each in said], said
+                assert at_once or codes == [1, 0], said
+                assert cordoned(cluster) == []
+                assert walk("--yes") == 0
+            assert_walked(cluster)
+            reset(cluster)
+
+
+def test_a_pod_of_a_namespace_that_is_being_deleted_is_waited_for(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its controller, which deletes the pods, does not run here until the first eviction was refused."""
+    cluster.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "walk"}}).succeeded()
+    ended = threading.Timer(3, lambda: [cluster.delete_now(pod(name, "ReplicaSet")) for name in NAMES])
+    ended.start()
+    with MigManager(cluster):
         assert walk("--yes") == 0
+    ended.join()
+
+    assert "walk/replicaset-walk-0 stays: " in (said := capsys.readouterr().err)
+    assert "because it is being terminated" in said
     assert_walked(cluster)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
+@pytest.mark.parametrize("layouts", [None, {"config.yaml": "mig-configs: {all-disabled: []}"}])
+def test_the_printed_commands_work_as_they_are(
+    cluster: ControlPlane, walk: Any, capsys: pytest.CaptureFixture[str], layouts: dict[str, str] | None
+) -> None:
+    meta = {"name": "layouts", "namespace": "gpu-operator"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": layouts}
+    cluster.delete(config_map).succeeded()
+    if layouts:
+        cluster.create(config_map).succeeded()
+
+    def run(command: str) -> None:
+        subprocess.run(command, shell=True, check=True, env={"PATH": os.environ["PATH"]}, capture_output=True)
+
+    assert walk("--yes") == 1
+    run(capsys.readouterr().err.strip().partition("run the walk again: ")[2])
+    given = yaml.safe_load(cluster.get(config_map).succeeded()["data"]["config.yaml"])["mig-configs"]
+    assert given.keys() == {OLD, NEW, "all-disabled"}
+    assert given["all-disabled"] == ([] if layouts else [{"devices": "all", "mig-enabled": False}])
+
+    assert walk("--yes", timeout="1") == 1  # nothing cuts the GPUs
+    said = capsys.readouterr()
+    assert sorted(cordoned(cluster)) == ["walk-0", "walk-1"]
+    for command in re.findall(r"run it again or (kubectl .*)", said.out):
+        run(command)
+    assert cordoned(cluster) == []
+    assert "annotations" not in cluster.get(node("walk-0")).succeeded()["metadata"]
+    assert "walk-0: the layout did not come in 1 s; it stays cordoned" in said.err
 
 
 def killed_or_ended(walk: Callable[..., int], out: Path) -> int:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupools.cli.diff import REJECTED
 from gpupools.cli.main import main
 from gpupools.common.csv_rows import csv_rows, data_rows
+from gpupools.diff.comparison import compare_files
 from gpupools.diff.edit_rows import edit_of
 from gpupools.diff.pool_change import PoolChange
 from gpupools.diff.pool_diff import compare
@@ -289,7 +291,7 @@ def test_dropping_renamed_from_later_is_not_free(cluster: str, effect: str, tmp_
 def test_a_new_name_without_renamed_from_deletes_and_creates(tmp_path: Path) -> None:
     found = changes(tmp_path, stack({"a": pool("lab")}), stack({"b": pool("lab")}))
 
-    assert [(change.pool, change.change, change.destroys) for change in found] == [
+    assert [(change.pool, change.change, change.effect.destroys) for change in found] == [
         ("b", "created", False),
         ("a", "deleted", True),
     ]
@@ -384,6 +386,27 @@ def test_a_capacity_block_takes_another_machine_by_a_new_template(tmp_path: Path
     assert found[0].effect is EditEffect.ROLLING
 
 
+def test_an_unknown_effect_on_pods_counts_alike_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clusters = {"train": CLUSTERS["train"] | {"kubeconfig": {"path": "/etc/kube/train"}}}
+    shared = pool("train", software="gpu-operator", trust={"team": "a"}, sharing={"mode": "mps", "replicas": 2})
+    sides = [
+        written(tmp_path, str(count), stack({"a": {**shared, "sharing": {"mode": "mps", "replicas": count}}}, clusters))
+        for count in (2, 3)
+    ]
+
+    def code(*options: str) -> int:
+        return main(["diff", *options, *map(str, sides)])
+
+    assert code("--format", "markdown") == 0
+    assert "### gpupools diff: 1 with an unknown effect" in (said := capsys.readouterr().out)
+    assert "effect on pods unknown" in said
+    assert code("--fail-on", "evict", "--exit-code") == REJECTED
+    assert code("--exit-code") == 0
+    before, after = (check_stack_file(file, clouds()) for file in sides)
+    (entry, *_) = compare_files(before, after, clouds()).entries()
+    assert entry.severity == "bad"
+
+
 def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -> None:
     by_hand = {"azure": {"AgentPool": {"messageOfTheDay": "aGVsbG8="}}}
     azure = clouds()["azure"]
@@ -392,7 +415,7 @@ def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -
     found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}), known)[0]
 
     assert found.effect is EditEffect.UNKNOWN
-    assert found.destroys
+    assert found.effect.destroys
     assert change_said(found) == (
         "serve/a: effect unknown until pulumi preview: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; no table"
         " has the effect of AgentPool.messageOfTheDay"

@@ -58,6 +58,45 @@ config:
     ]
 
 
+def test_all_in_one_round(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a missing key, a cluster of unknown cloud or an ambiguous model leaves certain is said with it."""
+    google = "project: ml-lab, service_account: g@ml.iam.gserviceaccount.com"
+    said = refused(
+        f"""\
+config:
+  gpupools:clusters:
+    a: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}"}}
+    b: {{Cloud: aws, name: u, region: eu-central-1, node_role_arn: "{ROLE}"}}
+    c: {{cloud: gcp, name: v, location: <REGION>, {google}}}
+    d: {{cloud: gcp, name: w, location: europe-west4, {google}}}
+  gpupools:pools:
+    a: {{clusters: [a], gpu: A100-40GB, gpus_per_node: 8, nodes: {{max: 2}}, sharing: {{mode: mig, profile: 1g.9gb}}}}
+    b: {{clusters: [b], gpu: A100-45GB, nodes: {{max: 2}}}}
+    c: {{gpu: A100-40GB, gpus_per_node: 8, nodes: {{max: 2}}, sharing: {{mode: mig, profile: 1g.9gb}}}}
+    d: {{clusters: [d], gpu: L4, nodes: {{max: 2}}, sharing: {{Mode: mig}}, capacity: Spot}}
+    e: {{clusters: [d], gpu: H100-80GB, gpus_per_node: 8, nodes: {{max: 2}}, zones: [us-central1-a]}}
+    f: {{clusters: [d], gpu: A100-80GB, nodes: {{max: 2}}, zones: [europe-west4-z]}}
+""",
+        folder,
+        capsys,
+    )
+
+    assert [re.sub(r" \(see .*", "", line) for line in said] == [
+        "3: clusters.a.subnet_ids: set exactly one of subnet_ids and subnets_by_zone",
+        "4: clusters.b.Cloud: unknown key; write cloud",
+        "5: clusters.c.location: got '<REGION>'; replace the placeholder, such as by africa-south1",
+        "8: pools.a.sharing.profile: A100-40GB has no MIG profile '1g.9gb'; use 1g.10gb, 1g.5gb or 1g.5gb+me",
+        "9: pools.b.gpu: 'A100-45GB' is not an NVIDIA GPU model; did you mean 'A100-40GB' or 'A100-80GB' or 'V100-32GB'?",  # noqa: E501 - as one line
+        "10: pools.c.clusters: is missing; add it",
+        "10: pools.c.sharing.profile: A100-40GB has no MIG profile '1g.9gb'; use 1g.10gb, 1g.5gb or 1g.5gb+me",
+        "11: pools.d.sharing.Mode: unknown key; write mode",
+        "11: pools.d.capacity: got 'Spot'; write {mode: spot}",
+        "12: pools.e.gpu: gcp has 3 machines of one size with 8 × H100-80GB; name one of them as instance_type: a3-edgegpu-8g, a3-highgpu-8g, a3-megagpu-8g",  # noqa: E501 - as one line
+        "12: pools.e.zones[0]: us-central1-a is in us-central1, but the cluster is in europe-west4; use zones of europe-west4",  # noqa: E501 - as one line
+        "13: pools.f.zones[0]: europe-west4-z does not exist; set zones: [europe-west4-a]; or set places: trust if it is newer than the list",  # noqa: E501 - as one line
+    ]
+
+
 @pytest.mark.parametrize(
     ("gpu", "fix"),
     [
@@ -573,7 +612,7 @@ config:
         ("{clusters: [azure], gpu: {name: L4}, nodes: {max: 1}}", "gpu"),
         ("{clusters: [aws], gpu: A100-40GB, gpus_per_node: x, nodes: {max: 1}}", "gpus_per_node"),
         ("{clusters: [aws], gpu: L44}", "nodes gpu"),
-        ("{clusters: aws, gpu: L44, nodes: {max: 1}}", "clusters"),
+        ("{clusters: aws, gpu: L44, nodes: {max: 1}}", "clusters gpu"),
     ],
 )  # fmt: skip
 def test_problems_that_do_not_depend_on_each_other_are_reported_together(pool: str, keys: str, tmp_path: Path) -> None:

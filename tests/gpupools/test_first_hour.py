@@ -131,7 +131,7 @@ def test_eks_by_terraform(outputs: dict[str, Any], project: Path, capsys: pytest
         VPC_MODULE["private_subnets"],
         EKS_MODULE["cluster_endpoint"],
     )
-    assert 'runtime.kubernetes: "1.34", which nothing on this pool depends on' in capsys.readouterr().out
+    assert cluster["runtime"] == {"kubernetes": "1.34"}
     preview = previewed(capsys)
     assert declared(preview, "aws:ec2/launchTemplate:LaunchTemplate")["vpcSecurityGroupIds"] == ["sg-0123456789abcdef1"]
     group = declared(preview, "aws:eks/nodeGroup:NodeGroup")
@@ -165,6 +165,7 @@ def test_aks_without_access_says_first_that_no_pool_offers_gpus(
 
     assert code == 0
     assert cluster["subnet_id"] == SUBNET
+    assert cluster["runtime"] == {"kubernetes": "1.34", "cpu_taints": ["CriticalAddonsOnly=true:NoSchedule"]}
     out, err = capsys.readouterr()
     assert "not taken over: access to the API is not in it: run az aks get-credentials, and add --kubeconfig" in out
     assert "no pool of the cluster offers GPUs (t4): nothing is installed in it" in err.splitlines()[0]
@@ -260,7 +261,7 @@ def test_eks_auto_mode_and_security_groups_are_said(project: Path, capsys: pytes
     code, cluster = described(project, EKS_CLUSTER, "--gpu", "A10G", *role)
 
     assert code == 0
-    assert cluster["runtime"] == {"existing": {"karpenter": "EKS Auto Mode"}}
+    assert cluster["runtime"] == {"kubernetes": "1.34", "existing": {"karpenter": "EKS Auto Mode"}}
     assert cluster["security_group_ids"] == []
     out, err = capsys.readouterr()
     assert any("the cluster has further security groups" in line for line in err.splitlines()[:2])

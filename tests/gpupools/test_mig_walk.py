@@ -1,7 +1,12 @@
 """`gpupools mig walk` against an API in memory, and killed before each of its requests."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +85,7 @@ class Api(live_cluster.ClusterApi):
 
     def _listed(self, path: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         if path.endswith("/nodes"):
-            yield from list(self.nodes.values())
+            yield from [self._read(name) for name in self.nodes]
         elif path.endswith("/clusterpolicies"):
             spec = {"migManager": {"config": {"name": "layouts"}}}
             yield {"metadata": {"name": "p"}, "spec": spec, "status": {"namespace": "gpu-operator"}}
@@ -110,14 +115,24 @@ class Api(live_cluster.ClusterApi):
             self.written.append(f"evict {pod}")
             return {}
         if "/configmaps/" in path:
-            return {"data": {"config.yaml": yaml.safe_dump({"mig-configs": {key: [] for key in self.layouts}})}}
-        node = self.nodes.get(path.rpartition("/")[2])
-        if node is None:
+            layouts = yaml.safe_dump({"mig-configs": {key: [] for key in self.layouts}})
+            return {"data": {"config.yaml": layouts}} if self.layouts else None
+        name = path.rpartition("/")[2]
+        if name not in self.nodes:
             return None
         if method == "PATCH":
+            read = {key: body["metadata"].pop(key) for key in ("uid", "resourceVersion")}
+            if any(self._read(name)["metadata"][key] != value for key, value in read.items()):
+                raise live_cluster.Unreachable("answers 409: the object has been modified", status=409)
             self.written.append(path)
-            _merge(node, body)
-        return node
+            _merge(self.nodes[name], body)
+        return self._read(name)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """Return a node as it is now, with a version that changes with any part of it."""
+        found = deepcopy(self.nodes[name])
+        found["metadata"]["resourceVersion"] = str(hash(repr(found)))
+        return found
 
 
 def _merge(into: dict[str, Any], body: Mapping[str, Any]) -> None:
@@ -218,7 +233,7 @@ def test_a_node_that_fails_is_uncordoned_and_a_later_run_finishes_it(
 
     assert walk(api, "--yes") == 1
     assert capsys.readouterr().err == (
-        "n1: the MIG manager failed: see kubectl logs -n gpu-operator -l app=nvidia-mig-manager; "
+        "n1: the MIG manager failed: see kubectl logs -n gpu-operator -l app=nvidia-mig-manager --kubeconfig /kube; "
         f"it is uncordoned with {MIG_CONFIG_LABEL}={NEW} in state failed, and pods get only what it offers; "
         "run the command again to go on\n"
     )
@@ -377,11 +392,9 @@ class Replaced(Api):
             _merge(self.nodes["n1"], self.identity)
 
     def _request(self, path: str, query: Any, method: str, body: Any) -> Any:
-        node = self.nodes.get(path.rpartition("/")[2])
-        if method == "PATCH" and node is not None and body["metadata"]["uid"] != node["metadata"]["uid"]:
-            raise live_cluster.Unreachable("409: Precondition failed: UID in precondition", status=409)
-        assert method != "PATCH" or self.requests <= self.at or node is not self.nodes["n1"]
-        return super()._request(path, query, method, body)
+        found = super()._request(path, query, method, body)
+        assert method != "PATCH" or found is None or found["metadata"]["uid"] != "other"
+        return found
 
 
 @pytest.mark.parametrize("of", ["gce://other/us-east1-b/n1", "aws:///us-east-1a/i-1", "nodegroup"])
@@ -394,7 +407,7 @@ def test_no_node_of_another_cluster_is_changed(walk: Any, capsys: pytest.Capture
         labels = {"eks.amazonaws.com/nodegroup": "dev-slices-nodes-1"} if of == "nodegroup" else labels
         api = Replaced(place, spec={"providerID": of}, metadata={"uid": "other", "labels": labels})
         code, said = walk(api, "--yes"), capsys.readouterr().err
-        refused = ("not the cluster of the file", "context of the file's cluster", "UID in precondition")
+        refused = ("not the cluster of the file", "context of the file's cluster", "object has been modified")
         assert not code or any(each in said for each in refused)
         assert_said(api, said)
 
@@ -487,7 +500,9 @@ def test_a_walk_to_another_layout_is_named_and_its_cure_works(walk: Any, capsys:
         assert walk(api, *words) == 1
         said = capsys.readouterr().err
         assert f"another walk gives n3 the layout {OTHER}: let it end" in said
-        assert said.endswith("kubectl uncordon n3 && kubectl annotate node n3 gpupools/mig-walk-\n")
+        assert said.endswith(
+            "kubectl uncordon n3 --kubeconfig /kube && kubectl annotate node n3 gpupools/mig-walk- --kubeconfig /kube\n"
+        )
         assert api.written == []
     _merge(api.nodes["n3"], {"spec": {"unschedulable": None}, "metadata": {"annotations": {mig_walk.ANNOTATION: None}}})
     assert walk(api, "--yes") == 0
@@ -503,6 +518,7 @@ def test_an_annotation_without_a_cordon_is_no_walk(walk: Any) -> None:
     assert_done(api)
 
 
+TAKEN = {"metadata": {"annotations": {mig_walk.ANNOTATION: f"{NEW} 0badcafe"}}}
 LET_GO: dict[str, Any] = {"spec": {"unschedulable": None}, "metadata": {"annotations": {mig_walk.ANNOTATION: None}}}
 DONE = {
     "metadata": {"labels": {MIG_CONFIG_LABEL: NEW, MIG_STATE_LABEL: "success"}, "annotations": None},
@@ -521,7 +537,14 @@ DONE = {
             "n1",
             {"metadata": {"annotations": {mig_walk.ANNOTATION: OTHER}}},
             1,
-            f"n1: something else uncordoned it or walks it to another layout: {OTHER}; nothing more is done to it",
+            f"n1: another run has it: {mig_walk.ANNOTATION} is {OTHER}; nothing more is done to it",
+        ),
+        (
+            "eviction",
+            "n1",
+            TAKEN,
+            1,
+            f"n1: another run has it: {mig_walk.ANNOTATION} is {NEW} 0badcafe; nothing more is done to it; if it stays",
         ),
         ("eviction", "n1", DONE, 0, f"n1: has {NEW}"),
         (
@@ -702,3 +725,250 @@ def test_a_node_that_somebody_cordons_meanwhile_counts_as_unavailable(walk: Any)
     assert api.most_cordoned == 3  # the two that were begun, and this one; then one at a time
     assert [name for name, node in api.nodes.items() if node["spec"].get("unschedulable")] == ["n4"]
     assert api.nodes["n3"]["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW
+
+
+class Interrupted(Api):
+    """Something happens before a request, which may be a whole second walk; no request of it is counted."""
+
+    def __init__(self, at: int, happens: Callable[["Interrupted"], None]) -> None:
+        super().__init__()
+        self.at, self.happens = at, happens
+
+    def _count(self) -> None:
+        if self.requests == self.at:
+            self.at = -1
+            self.happens(self)
+        super()._count()
+
+    def held(self) -> dict[str, str]:
+        """Return the annotation of each cordoned node."""
+        cordoned = {name: node for name, node in self.nodes.items() if node["spec"].get("unschedulable")}
+        return {name: node["metadata"]["annotations"][mig_walk.ANNOTATION] for name, node in cordoned.items()}
+
+
+@pytest.mark.parametrize("requests", [6, 23, 1000])
+def test_a_second_walk_takes_the_nodes_over_and_the_first_leaves_them_to_it(
+    walk: Any, capsys: pytest.CaptureFixture[str], requests: int
+) -> None:
+    """The second starts before any request of the first, and is killed after some of its own."""
+    whole, taken = Api(), 0
+    assert walk(whole, "--yes") == 0
+    for place in range(1, whole.requests, 2):
+        left = dict[str, str]()
+
+        def second(api: Interrupted, left: dict[str, str] = left) -> None:
+            first, api.kill_at = api.held(), api.requests + requests
+            try:
+                assert walk(api, "--yes") == 0
+            except Killed:
+                left |= {name: held for name, held in api.held().items() if first.get(name) != held}
+            api.kill_at = -1
+            api.written.clear()
+
+        api = Interrupted(place, second)
+        code, said = walk(api, "--yes"), capsys.readouterr().err
+        for name, held in left.items():
+            if api.held().get(name) != held:
+                # The first had not begun it: it is the later one then.
+                assert f"{name}: another run has it" not in said
+                continue
+            taken += 1
+            assert f"{name}: another run has it: gpupools/mig-walk is {held}; nothing more is done to it" in said
+            assert f"/api/v1/nodes/{name}" not in api.written
+        assert code == (1 if "another run has it" in said else 0)
+        assert_said(api, said)
+        assert walk(api, "--yes") == 0
+        assert_done(api)
+    assert taken > 3 or requests == 1000
+
+
+def test_a_walk_that_fails_leaves_a_node_to_the_run_that_took_it(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """At any time, also between the look at which its time is over and letting the node go."""
+    taken = 0
+    for place in range(1, 40):
+        api = Interrupted(place, lambda api: [_merge(api.nodes[name], TAKEN) for name in api.held()])
+        api.budget = 0
+        assert walk(api, "--yes", "--timeout", "0") == 1
+        assert set(api.held().values()) <= {f"{NEW} 0badcafe"}
+        assert_said(api, capsys.readouterr().err)
+        taken += len(api.held())
+    assert taken > 20
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (("--context", "mine", "--kubeconfig", "/own kube"), "--context mine --kubeconfig '/own kube'"),
+        (("--context", "train=mine"), "--context mine"),
+        ((), "--kubeconfig /kube"),
+    ],
+)
+def test_printed_commands_reach_the_cluster_of_the_run(
+    walk: Any, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], flags: str
+) -> None:
+    unknown, missing, failed, killed = Api(layouts=(OLD,)), Api(layouts=()), Api(), Api()
+    failed.fails, killed.kill_at = "n1", 30
+    for api in (unknown, missing, failed, killed):
+        with suppress(Killed):
+            assert walk(api, "--yes", *words) == 1
+    told = capsys.readouterr()
+
+    commands = re.findall(r"kubectl .+?(?= &&|; |\n)", told.out + told.err)
+    assert {command.split()[1] for command in commands} == {"uncordon", "annotate", "logs", "-n"}
+    assert len(commands) > 10
+    assert all(command.endswith(f" {flags}") for command in commands)
+
+
+def test_no_printed_command_takes_the_current_context_for_an_endpoint_of_the_file(
+    walk: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """kubectl answers `context "NAME" does not exist`."""
+    host = "a1b2.gr7.us-east-1.eks.amazonaws.com"
+    access = f"endpoint: {host}, certificate_authority: {b64encode(b'-----BEGIN CERTIFICATE-----').decode()}"
+    (tmp_path / "Pulumi.walk.yaml").write_text(FILE.replace("kubeconfig: {path: /kube}", access))
+    api = Api()
+    api.fails = "n1"
+
+    assert walk(api, "--yes", "--trust-endpoint", host) == 1
+    told = capsys.readouterr()
+    assert "logs -n gpu-operator -l app=nvidia-mig-manager --context NAME; " in told.err
+    assert "kubectl uncordon n0 --context NAME && " in told.out
+
+
+@pytest.mark.parametrize("words", [("--kubeconfig", "/kube"), ("--context", "other=mine", "--kubeconfig", "/none")])
+def test_a_kubeconfig_that_is_given_is_used_or_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """A context is not taken for that of another cluster, and the access of the file instead of it."""
+    file = tmp_path / "Pulumi.walk.yaml"
+    file.write_text(FILE)
+
+    assert main(["mig", "walk", "--pool", "slices", "--to", "2g.20gb", *words, str(file)]) == 2
+    assert ("add --context" if len(words) == 2 else "/none: cannot be read") in capsys.readouterr().err
+
+
+def test_a_configmap_that_is_missing_is_created_with_the_layouts_of_the_file(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The layouts that nodes have among them: else their MIG managers would fail."""
+    assert walk(Api(layouts=()), "--yes") == 1
+    said = capsys.readouterr().err
+    words = shlex.split(said.partition("run the walk again: ")[2])
+    content = json.loads(words[6].removeprefix("--from-literal=config.yaml="))
+
+    assert words[:6] == ["kubectl", "-n", "gpu-operator", "create", "configmap", "layouts"]
+    assert content["version"] == "v1"
+    assert content["mig-configs"].keys() == {OLD, NEW, "all-disabled"}
+
+
+def test_a_node_is_let_go_also_if_other_programs_change_it(walk: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for conflicts in (3, 100):
+        api = Api()
+        api.fails = "n1"
+        answer = api._request
+
+        def conflicting(path: str, query: Any, method: str, body: Any, answer: Any = answer, api: Api = api) -> Any:
+            nonlocal left
+            state = api.nodes["n1"]["metadata"]["labels"][MIG_STATE_LABEL]
+            if method == "PATCH" and path.endswith("n1") and state == "failed" and left:
+                left -= 1
+                raise live_cluster.Unreachable("answers 409: the object has been modified", status=409)
+            return answer(path, query, method, body)
+
+        left = conflicts
+        api._request = conflicting  # type: ignore[method-assign]
+        assert walk(api, "--yes") == 1
+        said = capsys.readouterr().err
+        assert bool(api.nodes["n1"]["spec"].get("unschedulable")) == (conflicts == 100)
+        assert ("it may stay cordoned (answers 409" if conflicts == 100 else "it is uncordoned with") in said
+
+
+def test_a_node_whose_namespace_is_being_deleted_is_waited_for_and_a_missing_permission_is_not(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for ends in (True, False):
+        api = Api()
+        answer = api._request
+
+        def refusing(path: str, query: Any, method: str, body: Any, answer: Any = answer, api: Api = api) -> Any:
+            nonlocal left
+            if path.endswith("/p0/eviction") and left:
+                left -= 1
+                if not left:
+                    api.pods.pop("p0")
+                raise live_cluster.Unreachable("answers 403: is being terminated", may_pass=True, status=403)
+            if path.endswith("/p0/eviction"):
+                raise PermissionError("pods is forbidden")
+            return answer(path, query, method, body)
+
+        left = 3 if ends else 0
+        api._request = refusing  # type: ignore[method-assign]
+        assert walk(api, "--yes") == (0 if ends else 1)
+        said = capsys.readouterr().err
+        if ends:
+            assert "n0: web/p0 stays: answers 403: is being terminated\n" in said
+            assert_done(api)
+        else:
+            assert "n0: pods is forbidden; it is uncordoned; run the command again to go on" in said
+
+
+SHORT = {
+    "metadata": {"labels": {MIG_CONFIG_LABEL: NEW, MIG_STATE_LABEL: "success"}},
+    "status": {"allocatable": {"nvidia.com/gpu": "21"}},
+}
+
+
+def test_a_node_with_the_layout_that_offers_less_is_named_and_keeps_its_pods(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A GPU or the device plugin is broken; a cut mends neither."""
+    api = Api()
+    _merge(api.nodes["n3"], SHORT)
+    why = f"n3 has {NEW} but offers 21 nvidia.com/gpu (see gpupools ready --pool slices --context train=mine "
+
+    assert walk(api, "--yes", "--context", "mine") == 1
+    said = capsys.readouterr().err
+    assert said.count(why) == 5  # at each of four looks, and at the end
+    assert not any(name.endswith(("p3", "p8", "n3")) for name in api.written)
+    assert all(node["metadata"]["labels"][MIG_CONFIG_LABEL] == NEW for node in api.nodes.values())
+    assert api.most_cordoned == 1
+    assert walk(api, "--context", "mine") == 1
+    assert capsys.readouterr().err.startswith(why)
+
+
+def test_a_node_whose_device_plugin_is_not_back_yet_is_waited_for(walk: Any) -> None:
+    """It starts again some seconds after the cut, also where the run that cut it ended."""
+    api = Api()
+    _merge(api.nodes["n3"], SHORT | CORDONED)
+    api.nodes["n3"]["metadata"]["annotations"] = {mig_walk.ANNOTATION: NEW}
+    api.pods = {pod: "n4" if node == "n3" else node for pod, node in api.pods.items()}
+    count = api._count
+
+    def comes() -> None:
+        if api.requests == 25:
+            api.nodes["n3"]["status"]["allocatable"] = {"nvidia.com/gpu": "24"}
+        count()
+
+    api._count = comes  # type: ignore[method-assign]
+    assert walk(api, "--yes") == 0
+    assert_done(api)
+
+
+def test_a_node_that_somebody_cordons_before_its_first_step_stays_so(
+    walk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is free when the nodes are listed, and cordoned when the walk comes to it."""
+
+    def cordon(api: Interrupted) -> None:
+        if "n1" not in api.held():
+            _merge(api.nodes["n1"], CORDONED)
+            by_others.append(api)
+
+    by_others = list[Interrupted]()
+    for place in range(3, 20):
+        api = Interrupted(place, cordon)
+        code, said = walk(api, "--yes"), capsys.readouterr().err
+        if api in by_others:
+            assert api.nodes["n1"]["spec"].get("unschedulable")
+            assert (code, "n1 is cordoned already" in said or "n1: it is cordoned already" in said) == (1, True)
+    assert len(by_others) > 5

@@ -248,6 +248,20 @@ def test_a_reservation_of_google_names_its_zones(project: Path, capsys: pytest.C
     assert "zones: [europe-west4-a, europe-west4-b]" in written
 
 
+def test_zones_of_eks_need_the_subnets_of_each(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    by_zone = "subnets_by_zone={eu-central-1a: [subnet-0000000a]}"
+    cluster = [by_zone if word.startswith("subnet_ids=") else word for word in EKS]
+    zones = ["--gpu", "L4", "--zones", "eu-central-1a"]
+
+    assert main(["new", "dev", *EKS, *zones]) == 1
+    assert "replace subnet_ids with subnets_by_zone: {zone: [subnet-…]}" in capsys.readouterr().err
+    assert main(["new", "dev", *cluster, *zones]) == 0
+    (train,) = written(project)["gpupools:clusters"].values()
+    assert train["subnets_by_zone"] == {"eu-central-1a": ["subnet-0000000a"]}
+    assert main(["new", "wrong", *EKS[:-4], *EKS[-2:], *zones, "--set", "subnets_by_zone={"]) == 1
+    assert "write a map" in capsys.readouterr().err
+
+
 def test_descriptions_are_read_by_names_the_vendors_have() -> None:
     eks = botocore.session.get_session().get_service_model("eks")
     cluster = eks.operation_model("DescribeCluster").output_shape.members["cluster"].members

@@ -107,6 +107,7 @@ def test_spot_is_a_sum_of_its_own() -> None:
     ("old", "new", "words"),
     [
         ([P5], [P5], ""),
+        ([P5, G6], [G6, P5], ""),
         ([G6], [P5, G6], "cost with all nodes: $220.16/h → $221.77/h (+$1.61/h)"),
         ([P5, G6], [P5], "cost with all nodes: $221.77/h → $220.16/h (−$1.61/h)"),
         ([P5], [P5, UNPRICED], "cost with all nodes: $220.16/h → ≥ $220.16/h; 1 of 2 pools has no price"),

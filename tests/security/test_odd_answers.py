@@ -62,6 +62,7 @@ def test_an_odd_answer_is_one_line(odd: str, command: str, tmp_path: Path, capsy
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert len(err) < 600
     assert "Traceback" not in err
+    assert "  " not in err
     assert TOKEN not in err
 
 

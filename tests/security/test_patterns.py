@@ -52,7 +52,7 @@ COMPUTED = frozenset(
         "package.py",  # names of ours
         "patterns.py",  # globs of the policy configuration; `fnmatch` writes atomic groups
         "pool_plan.py",  # escaped names of ours
-        "same_cluster.py",  # `node_pattern`, which the test reads
+        "same_cluster.py",  # `node_pattern` and `autoscaler_id`, which the test reads
     }
 )
 """Files with patterns that are known only while the program runs."""
@@ -125,6 +125,8 @@ def test_no_pattern_divides_a_text_between_repetitions_in_many_ways() -> None:
     hosts = [("cluster.py", re.compile(each.cluster.api_hosts), "fullmatch") for each in clouds().values()]
     clusters = world.plan().stack.clusters.values()
     nodes = [("cluster.py", re.compile(each.node_pattern()), "match") for each in clusters]
+    groups = [each.node_pools.autoscaler_id.format(cluster=r"[\w-]+", name="a") for each in clouds().values()]
+    nodes += [("same_cluster.py", re.compile(each), "fullmatch") for each in groups]
     providers = [each for _, each in providers_of(clouds())]
     parts = [("karpenter.py", re.compile(text), "search") for each in providers for text in each.name_parts.values()]
     slow = {(file, each.pattern) for file, each, method in [*found, *hosts, *nodes, *parts] if is_slow(each, method)}

@@ -13,7 +13,7 @@ import pulumi
 from gpupools.common.json_types import JsonObject
 from gpupools.providers import clouds
 from gpupools.providers.registration import register_provider
-from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret, api_url, built_kubeconfig
+from gpupools.spec.cluster_access import KubeconfigFile, api_url, provider_kubeconfig
 
 _FROM_ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {
@@ -66,18 +66,11 @@ def kubeconfig_of(cloud: str, cluster: JsonObject) -> tuple[pulumi.Input[str], s
     A given kubeconfig always becomes a secret in Pulumi's state. One that is built from endpoint and certificate
     authority contains no credentials, only the command that gets a token.
     """
-    source, context = cluster.get("kubeconfig"), None
-    kubeconfig: pulumi.Input[str]
+    plugin_of, source = clouds()[cloud].cluster.exec_plugin, cluster.get("kubeconfig")
+    content, context = provider_kubeconfig(cluster, plugin_of, lambda at: pulumi.Output.from_input(at).apply(api_url))
+    if source is None:
+        return pulumi.Output.json_dumps(content), context
     if isinstance(source, KubeconfigFile):
-        kubeconfig, context = source.path, source.context
-    elif isinstance(source, KubeconfigSecret):
-        kubeconfig, context = pulumi.Output.secret(source.secret), source.context
-    elif source is not None:
-        secret = pulumi.Output.secret(source)
-        kubeconfig = secret.apply(lambda given: given if isinstance(given, str) else json.dumps(given))
-    else:
-        server = pulumi.Output.from_input(cluster["endpoint"]).apply(api_url)
-        plugin = clouds()[cloud].cluster.exec_plugin(cluster)
-        built = built_kubeconfig(cluster["name"], server, cluster["certificate_authority"], plugin)
-        kubeconfig = pulumi.Output.json_dumps(built)
-    return kubeconfig, context
+        return content, context
+    secret = pulumi.Output.secret(content)
+    return secret.apply(lambda given: given if isinstance(given, str) else json.dumps(given)), context

@@ -17,7 +17,7 @@ from gpupools.policies.stack_judge import in_stack, read_resource
 from gpupools.preview.sdk_schema import check_inputs
 from gpupools.providers import clouds
 from gpupools.software.kubernetes_inputs import RELEASE, object_inputs, release_inputs
-from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigFile, KubeconfigSecret, api_url, built_kubeconfig
+from gpupools.spec.cluster_access import ACCESS_KEYS, api_url, provider_kubeconfig
 from gpupools.spec.models import Cluster, Late, StackOutput
 from gpupools.stackfile.stack import StackPlan
 
@@ -181,18 +181,11 @@ class _Cluster:
 
     def _kubeconfig(self) -> tuple[Any, str | None]:
         """Return path or text of the kubeconfig, and its context; None for its current one."""
-        source: Any = self._where.get("kubeconfig")
-        if isinstance(source, KubeconfigFile):
-            return source.path, source.context
-        if isinstance(source, KubeconfigSecret):
-            return UNKNOWN if isinstance(source.secret, Late) else source.secret, source.context
-        if source is not None:
-            return source if source is UNKNOWN or isinstance(source, str) else json.dumps(source), None
-        server, authority = self._where["endpoint"], self._where["certificate_authority"]
-        if _has_unknown([server, authority, self._where["name"]]):
-            return UNKNOWN, None
-        plugin = self._cloud.cluster.exec_plugin(self._where)
-        return json.dumps(built_kubeconfig(self._where["name"], api_url(server), authority, plugin)), None
+        plugin_of = self._cloud.cluster.exec_plugin
+        content, context = provider_kubeconfig(self._where, plugin_of, lambda at: at if at is UNKNOWN else api_url(at))
+        if isinstance(content, str):
+            return content, context
+        return UNKNOWN if _has_unknown(_known(content)) else json.dumps(content), context
 
 
 def _addresses(cluster: Cluster) -> JsonDict:

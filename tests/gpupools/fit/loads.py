@@ -33,18 +33,28 @@ def template(gpus: int = 1, pool: str = "big", *, resource: str = GPU, **spec: A
     return {"containers": [container], "tolerations": tolerations, **selected, **spec}
 
 
-def merged(old: Any, patch: Any) -> Any:
-    """Apply a strategic merge patch.
+_MERGED = {
+    **dict.fromkeys(("containers", "initContainers", "volumes", "resourceClaims", "env"), "name"),
+    "volumeMounts": "mountPath",
+}
+"""Lists that a strategic merge patch joins by a key; it replaces others, such as tolerations."""
+
+
+def merged(old: Any, patch: Any, key: str = "") -> Any:
+    """Apply a strategic merge patch, as `kubectl patch --local` does (tests/apiserver/test_fit.py).
 
     https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/
     """
-    if isinstance(old, list) and isinstance(patch, list) and all("name" in each for each in patch):
-        named = {each["name"]: each for each in old}
-        return list((named | {each["name"]: merged(named.get(each["name"], {}), each) for each in patch}).values())
+    if isinstance(patch, list) and key in _MERGED:
+        named = {each[_MERGED[key]]: each for each in old or ()}
+        for each in patch:
+            name = each[_MERGED[key]]
+            named[name] = None if each.get("$patch") == "delete" else merged(named.get(name), each)
+        return [each for each in named.values() if each is not None]
     if not isinstance(patch, dict):
-        return patch if not isinstance(old, list) else [*old, *patch]
-    new = {**(old or {}), **{key: merged((old or {}).get(key), each) for key, each in patch.items()}}
-    return {key: each for key, each in new.items() if each is not None}
+        return patch
+    new = {**(old or {}), **{name: merged((old or {}).get(name), each, name) for name, each in patch.items()}}
+    return {name: each for name, each in new.items() if each is not None}
 
 
 def ray(workers: int, least: int = 0, *, space: str = "research", scheduler: str = "", **more: Any) -> JsonDict:

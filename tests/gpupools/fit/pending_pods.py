@@ -654,7 +654,7 @@ SCRIPTS = (
             event(
                 "ConfigMap kube-system/cluster-autoscaler-status",
                 "FailedToScaleUpGroup",
-                'Scale-up failed for group aks-whole1x2y-31046788-vmss: Code="ZonalAllocationFailed" Message='
+                'Scale-up failed for group aks-wholeoupf-31046788-vmss: Code="ZonalAllocationFailed" Message='
                 '"Allocation failed. We do not have sufficient capacity for the requested VM size in this zone."',
             ),
         ),

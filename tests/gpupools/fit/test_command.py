@@ -71,7 +71,7 @@ def test_the_lines_to_add_make_the_pod_fit(manifest: Path, capsys: Capture) -> N
 
     for pool in ("train/big", "train/halves"):
         changed = yaml.safe_load(job("{nvidia.com/mig-1g.5gb: 1}"))
-        changed["spec"]["template"]["spec"] = merged(changed["spec"]["template"]["spec"], before[pool]["add"])
+        changed["spec"]["template"] = merged(changed["spec"]["template"], before[pool]["add"])
         manifest.write_text(yaml.safe_dump(changed))
         after = {each["pool"]: each for each in answered(capsys, manifest, "--stack", JOBS)[0]["pools"]}
         assert after[pool]["answer"] == "fits", after[pool]

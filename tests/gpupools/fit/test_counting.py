@@ -154,6 +154,19 @@ def test_templates_of_a_workload_share_nodes(
     assert found.words().startswith(f"needs about {nodes}")
 
 
+@pytest.mark.parametrize(("status", "nodes"), [("Complete", 4), ("Ready", 0)])
+def test_jobs_that_start_when_others_have_ended_take_their_nodes(plan: StackPlan, status: str, nodes: int) -> None:
+    """In the form of https://github.com/kubernetes-sigs/jobset site/static/examples/depends-on/depends-on.yaml."""
+    first = {"name": "first", "template": {"spec": {"template": {"spec": template(8)}}}}
+    then = {**first, "name": "then", "replicas": 4, "dependsOn": [{"name": "first", "status": status}]}
+    work = read({"kind": "JobSet", "metadata": {"name": "x"}, "spec": {"replicatedJobs": [first, then]}})
+    (offer, _), costs = offers(plan), Costs(plan, clouds())
+    found = [needs(work, each, offer, Context(plan), costs) for each in work.templates]
+
+    assert [each.nodes for each in found] == ([1, nodes] if nodes else [0, 0])
+    assert [reason.key for each in found for reason in each.reasons] == ([] if nodes else ["above-max"] * 2)
+
+
 def test_a_template_that_fits_another_pool_is_not_counted(plan: StackPlan) -> None:
     manifest = replicas({"Master": (1, 8), "Worker": (4, 8)})
     manifest["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["nodeSelector"] = {"gpupools/pool": "none"}

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +18,7 @@ from gpupools.fit.requests import quantity, requests_of
 from gpupools.fit.workloads import REASONS, Level, Manifests, PodTemplate, Verdict, Workload
 from gpupools.plan.dra import DEVICE_CLASS
 from gpupools.plan.node_labels import TRUST_LABEL
+from gpupools.plan.provider_plan import ProviderPlan
 from gpupools.providers import clouds
 from gpupools.software.planning import plan_runtimes
 from gpupools.stackfile.check import check_stack_file
@@ -90,6 +93,18 @@ def plan_of(stack: Stack) -> StackPlan:
 @pytest.mark.parametrize("name", FABRICS)
 def test_pods_with_interfaces_fit(name: str) -> None:
     check_pools(plan_of(stack_with(name)))
+
+
+def test_lines_for_interfaces_go_together_with_those_for_a_claim_of_other_devices() -> None:
+    plan = plan_of(stack_with("roce"))
+    (offer,) = offers(plan)
+    (box,) = limited(offer.pool.pod(), "nvidia.com/gpu", 8)["containers"]
+    box["resources"]["claims"] = [{"name": "other"}]
+    spec = {"containers": [box], "resourceClaims": [{"name": "other", "resourceClaimTemplateName": "slice"}]}
+    found = judged(plan, offer, spec, claims=CLAIMS)
+
+    assert keys(found) == {"claim"}
+    assert {"$patch": "delete", "name": "other"} in found.patch["spec"]["resourceClaims"]
 
 
 TAINTS = st.lists(
@@ -239,6 +254,15 @@ def test_claims_are_read_as_the_api_server_and_the_scheduler_do(name: str) -> No
     assert ([each.key for each in case.claims[1]], sum(case.claims[0].values())) == ([key] if key else [], number)
 
 
+def test_the_interfaces_of_another_pool_are_a_resource_that_the_plan_knows() -> None:
+    plan = check_stack_file(ROOT / "examples/stacks/Pulumi.training.yaml", clouds()).plan
+    asked = asking(**{"gpu_gpu": 1, "vpc.amazonaws.com/efa": 1, "rdma/other": 1})
+    found = {offer.pool.cloud: judged(plan, offer, asked) for offer in offers(plan)}
+
+    assert {name for name, each in found.items() if "other-resource" not in keys(each)} == {"aws"}
+    assert all(keys(each, Level.UNKNOWN) == {"unknown-resource"} for each in found.values())
+
+
 def test_no_line_to_add_lets_a_namespace_into_a_pool_that_does_not_trust_it() -> None:
     template = PodTemplate("", None, {}, {"containers": ONE["containers"]})
     manifests = Manifests((), namespaces={"outside": {}, "inside": {TRUST_LABEL: "research"}})
@@ -249,7 +273,7 @@ def test_no_line_to_add_lets_a_namespace_into_a_pool_that_does_not_trust_it() ->
     ]
 
     assert patches[0] == {}
-    assert [each["key"] for each in patches[1]["tolerations"]] == [TRUST_LABEL]
+    assert [each["key"] for each in patches[1]["spec"]["tolerations"]] == [TRUST_LABEL]
 
 
 def test_lines_to_ask_for_another_unit_tolerate_the_taint_that_the_old_one_did() -> None:
@@ -257,7 +281,7 @@ def test_lines_to_ask_for_another_unit_tolerate_the_taint_that_the_old_one_did()
     (offer,) = (each for each in OFFERS.values() if each.where == "serve/plugin-mixed")
     patch = judged(MATRIX, offer, spec).patch
 
-    assert judged(MATRIX, offer, merged(spec, patch)).level is Level.FITS
+    assert judged(MATRIX, offer, merged(spec, patch["spec"])).level is Level.FITS
 
 
 def asking_box(name: str, asked: Mapping[str, int], *, twice: bool) -> dict[str, Any]:
@@ -287,15 +311,14 @@ def test_a_pod_fits_with_the_lines_to_change(
 ) -> None:
     boxes = [asking_box(f"c{index}", each, twice=twice) for index, each in enumerate(asked)]
     spec = {"containers": boxes, **({"initContainers": [asking_box("i", first, twice=twice)]} if first else {})}
-    given: Any = {"metadata": {"annotations": annotations}, **spec}
+    given: Any = {"metadata": {"annotations": annotations}, "spec": spec}
     offer = OFFERS[where]
     trust = offer.pool.trust
     labels = {TRUST_LABEL: trust.team} if trust is not None and trust.team else {}
     space = trust.namespaces[0] if trust is not None and trust.namespaces else "jobs"
 
     def judged_as(given: Any) -> Verdict:
-        one = {key: value for key, value in given.items() if key != "metadata"}
-        template = PodTemplate("", None, given.get("metadata", {}), one)
+        template = PodTemplate("", None, given.get("metadata", {}), given["spec"])
         work = Workload("Pod", "x", space, "", 1, {}, (template,))
         return judge(work, template, offer, Context(MATRIX, Manifests((), namespaces={space: labels})))
 
@@ -305,6 +328,40 @@ def test_a_pod_fits_with_the_lines_to_change(
             found.patch,
             judged_as(merged(given, found.patch)),
         )
+
+
+TEMPLATES: Mapping[str, Any] = yaml.safe_load((ROOT / "tests/apiserver/fit_templates.yaml").read_text(encoding="utf-8"))
+NO_LINE_HELPS = {"invalid", "admission", "too-many-units", "too-large"}
+# What no line is for: the namespace, the hardware, and what pods are to keep away from.
+ASKS_FOR_MORE = ["the pool does not trust", "hugepages", "cloud.google.com/", "kubernetes.io/", "claims 2 devices"]
+ASKS_FOR_MORE += [" Exists,", " DoesNotExist,", " Gt ", " Lt ", " NotIn "]
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_each_reason_goes_with_its_lines(name: str) -> None:
+    """Each template of the scheduler's test, and each pool: a strategic merge patch with the lines of one reason."""
+    each = TEMPLATES[name]
+    space = each.get("namespace", "research")
+    claims = {("ResourceClaimTemplate", space, claim): devices for claim, devices in each.get("claims", {}).items()}
+    manifests = Manifests((), claims, {"research": {TRUST_LABEL: "research"}, "vision": {}, "default": {}})
+    context = Context(MATRIX, manifests)
+
+    def judged_as(given: Any, offer: Offer) -> Verdict:
+        template = PodTemplate("", None, given.get("metadata", {}), given["spec"])
+        return judge(Workload(each.get("kind", "Pod"), "x", space, "", 1, {}, (template,)), template, offer, context)
+
+    for offer in offers(MATRIX):
+        found = judged_as(each, offer)
+        unfit = [reason for reason in found.reasons if reason.level is Level.UNFIT]
+        for reason in unfit:
+            is_more = reason.key in NO_LINE_HELPS or any(words in reason.text for words in ASKS_FOR_MORE)
+            assert bool(reason.patch) is not is_more, (offer.where, reason)
+            lines = Verdict("", (reason,)).patch
+            after = judged_as(merged(each, lines), offer)
+            assert not lines or reason.text not in {one.text for one in after.reasons}, (offer.where, reason)
+        if all(reason.patch for reason in unfit):
+            after = judged_as(merged(each, found.patch), offer)
+            assert after.level is not Level.UNFIT, (offer.where, found.patch, after)
 
 
 def test_no_line_to_add_mends_a_selector() -> None:
@@ -343,6 +400,8 @@ LABELS: Mapping[str, tuple[str, str, Level]] = {
     "Karpenter": ("train/plugin", "karpenter.sh/capacity-type=on-demand", Level.UNFIT),
     "Karpenter's machine": ("train/plugin", "karpenter.k8s.aws/instance-gpu-name=a100", Level.UNFIT),
     "AKS": ("serve/plugin", "accelerator=nvidia", Level.FITS),
+    "a label of AKS elsewhere": ("train/plugin", "accelerator=nvidia", Level.UNFIT),
+    "disks of AKS": ("serve/plugin", "storageprofile=managed", Level.UNKNOWN),
     "AKS by its new name": ("serve/plugin", f"{AKS}accelerator=nvidia", Level.FITS),
     "AKS of another maker": ("serve/plugin", "accelerator=amd", Level.UNFIT),
     "an agent pool of this name": ("serve/plugin", "agentpool=plugina1b2", Level.UNKNOWN),
@@ -368,6 +427,18 @@ def test_labels_that_a_cloud_writes_are_known_as_far_as_the_plan_decides_them(na
     del unit["nodeSelector"]
     for more in ({"nodeSelector": {key: value}}, by_affinity):
         assert judged(MATRIX, offer, {**unit, **more}).level is level
+
+
+def test_a_cloud_says_itself_which_labels_it_writes() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class OfCloud(ProviderPlan):
+        label_owners = ("nimbus.example.com", "tier")
+
+    pool = PLUGIN.pool._replace(provider_plan=OfCloud())
+    offer = PLUGIN._replace(promise=PLUGIN.promise._replace(pool=pool))
+
+    keys = ("nimbus.example.com/gpu", "a.nimbus.example.com/gpu", "tier", "agentpool", "example.com/tier")
+    assert [offer.may_have_label(key) for key in keys] == [True, True, True, False, False]
 
 
 UNKNOWN = frozenset({"near-limit", "other-pods", "volume", "claim-selector", "webhook", "gates", "node-name"})
@@ -463,8 +534,6 @@ INVALID: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"containers": [{"name": "main", "resources": {"limits": {"cpu": 1}, "requests": {"cpu": 2}}}]},
         "more cpu than its limit",
     ),
-    "no quantity": (asking(gpu_gpu="eight"), "got 'eight'"),
-    "less than nothing": (asking(gpu_gpu=-1), "got -1"),
     "huge pages alone": (
         {"containers": [{"name": "main", "resources": {"limits": {"hugepages-2Mi": "2Mi"}}}, box("b", cpu=1)]},
         "huge pages without cpu and memory",

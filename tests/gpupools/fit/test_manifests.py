@@ -12,7 +12,7 @@ import yaml
 from gpupools.common.csv_rows import data_rows
 from gpupools.fit.answers import answers
 from gpupools.fit.manifests import read_manifests
-from gpupools.fit.workloads import Manifests
+from gpupools.fit.workloads import CHANNEL, Manifests
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
 
@@ -59,6 +59,7 @@ def test_pods_and_gangs_of_a_kind(tmp_path: Path, case: Any) -> None:
     assert {name: size for name, size in found.gangs.items() if size} == case.get("gangs", {})
     assert found.groups == case.get("groups", 1)
     assert "least" not in case or [each.least for each in found.templates] == case["least"]
+    assert [sorted(each.after) for each in found.templates] == case.get("after", [[] for _ in found.templates])
     assert found.queue == case.get("queue", "")
     assert (bool(found.unknown), bool(found.note)) == (case.get("unknown", False), case.get("note", False))
 
@@ -86,6 +87,19 @@ def test_a_task_of_volcano_has_the_scheduler_of_its_job(tmp_path: Path) -> None:
     assert read(tmp_path, case).workloads[0].templates[0].spec["schedulerName"] == "volcano"
 
 
+@pytest.mark.parametrize("total", [2, 3])
+def test_pods_of_a_group_of_kueue_are_one_workload(tmp_path: Path, total: int) -> None:
+    """As https://github.com/kubernetes-sigs/kueue tag v0.19.2 site/static/examples/pods-kueue/kueue-pod-group.yaml."""
+    labels = {"kueue.x-k8s.io/queue-name": "user-queue", "kueue.x-k8s.io/pod-group-name": "sample-group"}
+    metadata = {"labels": labels, "annotations": {"kueue.x-k8s.io/pod-group-total-count": str(total)}}
+    pods = [{**POD, "metadata": {"generateName": name, **metadata}} for name in ("sample-leader-", "sample-worker-")]
+    found, other = read(tmp_path, pods[0], POD, pods[1]).workloads
+
+    assert (found.name, found.gangs["kueue"], other.name) == ("sample-group", total, "x")
+    assert [(each.role, each.pods) for each in found.templates] == [("sample-leader-", 1), ("sample-worker-", 1)]
+    assert found.note == ("" if total == 2 else "Kueue waits for 3 pods of the group, of which 2 are in the file")
+
+
 def test_claims_of_a_set_are_volumes_of_its_pods(tmp_path: Path) -> None:
     item = changed("spec/volumeClaimTemplates", [{"metadata": {"name": "data"}}], by_id("stateful set"))
     (volume,) = read(tmp_path, item).workloads[0].templates[0].spec["volumes"]
@@ -94,6 +108,13 @@ def test_claims_of_a_set_are_volumes_of_its_pods(tmp_path: Path) -> None:
 
 
 DEPLOYMENT = by_id("deployment")
+
+
+def gpus(amount: Any) -> Any:
+    """Return a container, as https://github.com/awslabs/awsome-distributed-ai has those with variables."""
+    return {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": amount}}}
+
+
 MISTAKES = (
     ("no containers", changed("spec/containers", [], POD), "spec: has no containers; give"),
     ("containers a map", changed("spec/containers", {"a": 1}, POD), "got a map with 'a'; write a list"),
@@ -115,6 +136,18 @@ MISTAKES = (
     ("placeholder", changed("spec/nodeSelector", {"a": "{{ .x }}"}, POD), "helm template CHART > FILE"),
     ("placeholder for a number", changed("spec/replicas", "{{ .x }}", DEPLOYMENT), "helm template CHART > FILE"),
     ("variable for a number", changed("spec/replicas", "${N}", DEPLOYMENT), "got '${N}'; fill in the variables first"),
+    (
+        "variable for GPUs",
+        changed("spec/containers/0", gpus("${GPUS}"), POD),
+        "spec: has a variable in a selector or among resources; fill in the variables first: envsubst",
+    ),
+    ("no quantity", changed("spec/containers/0", gpus("eight"), POD), "nvidia.com/gpu: got 'eight'; write a quantity"),
+    ("less than nothing", changed("spec/containers/0", gpus(-1), POD), "nvidia.com/gpu: got -1; write a quantity"),
+    (
+        "variable for a machine",
+        changed("spec/nodeSelector", {"node.kubernetes.io/instance-type": "$INSTANCE_TYPE"}, POD),
+        "spec: has a variable in a selector or among resources; fill in the variables first: envsubst",
+    ),
     (
         "gang above its pods",
         changed("metadata/annotations", {"scheduling.volcano.sh/group-min-member": "9"}, DEPLOYMENT),
@@ -184,7 +217,10 @@ def test_a_folder_skips_other_files_and_a_named_file_is_an_error(tmp_path: Path)
 
     found = read_manifests([tmp_path], "default")
     assert [each.name for each in found.workloads] == ["x"]
-    assert found.not_read == {f"file that is neither JSON nor YAML: {tmp_path}/broken.yaml": 1}
+    assert found.not_read == {
+        f"file that is neither JSON nor YAML: {tmp_path}/broken.yaml": 1,
+        "file without a Kubernetes object": 1,
+    }
     (problem,) = read_manifests([tmp_path / "values.yaml"], "default").problems
     assert "is not a Kubernetes object" in str(problem)
 
@@ -207,6 +243,7 @@ def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
     rule = {"apiGroups": [""], "resources": ["pods"], "operations": ["CREATE"]}
     hook = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
     claim = {"apiVersion": "resource.k8s.io/v1", "metadata": {"name": "c", "namespace": "n"}}
+    channel = {"channel": {"resourceClaimTemplate": {"name": "own"}}}
     found = read(
         tmp_path,
         {"apiVersion": "v1", "kind": "List", "items": [POD]},
@@ -215,13 +252,15 @@ def test_claims_namespaces_and_webhooks_are_kept(tmp_path: Path) -> None:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"a": "b"}}},
         hook | {"metadata": {"name": "of pods"}, "webhooks": [{"rules": [rule]}]},
         hook | {"metadata": {"name": "of jobs"}, "webhooks": [{"rules": [rule | {"resources": ["jobs"]}]}]},
+        claim | {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "spec": channel},
         {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "i"}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "i"}},
         None,
     )
 
     assert [each.name for each in found.workloads] == ["x"]
-    assert found.claims == {(kind, "n", "c"): devices for kind in ("ResourceClaim", "ResourceClaimTemplate")}
+    of_files = {(kind, "n", "c"): devices for kind in ("ResourceClaim", "ResourceClaimTemplate")}
+    assert found.claims == {**of_files, ("ResourceClaimTemplate", "n", "own"): CHANNEL}
     assert found.namespaces == {"n": {"a": "b"}}
     assert found.webhooks == ("of pods",)
     assert found.not_read == {"ScaledObject.keda.sh": 1}

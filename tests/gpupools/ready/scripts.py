@@ -52,7 +52,7 @@ WAITING: Step = lambda w: w.waiting()  # noqa: E731
 SCRIPTS = (
     Script("quota", "lab", "zero").by(
         WAITING,
-        lambda w: w.autoscaler(group="https://www.googleapis.com/compute/v1/x/gke-lab-zero-x1-1a2b-grp"),
+        lambda w: w.autoscaler(group="https://www.googleapis.com/compute/v1/x/gke-lab-zero-mapd-0a1b2c3d-grp"),
         _event(
             "Pod default/job",
             "FailedScaleUp",
@@ -65,7 +65,7 @@ SCRIPTS = (
         _event(
             STATUS,
             "FailedToScaleUpGroup",
-            'Scale-up failed for group aks-zero1x2y-31046788-vmss: Code="OperationNotAllowed" Message="Operation'
+            'Scale-up failed for group aks-zeroreur-31046788-vmss: Code="OperationNotAllowed" Message="Operation'
             " could not be completed as it results in exceeding approved standardNCASv3_T4Family Cores quota.",
         ),
     ),
@@ -74,7 +74,7 @@ SCRIPTS = (
         _event(
             STATUS,
             "FailedToScaleUpGroup",
-            'Scale-up failed for group aks-zero1x2y-31046788-vmss: Code="ZonalAllocationFailed" Message="Allocation'
+            'Scale-up failed for group aks-zeroreur-31046788-vmss: Code="ZonalAllocationFailed" Message="Allocation'
             ' failed. We do not have sufficient capacity for the requested VM size in this zone."',
         ),
     ),

@@ -1,16 +1,22 @@
 """Every cause is named from what a cluster shows, and no state before it is called ready."""
 
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
+from gpupools.cli.explain import _found
+from gpupools.common.csv_rows import csv_rows, data_rows
 from gpupools.providers import clouds
-from gpupools.ready.causes import CAUSES, SIGNALS
+from gpupools.ready.causes import CAUSES, SIGNALS, Seen, findings
 from gpupools.ready.pool_status import quantity
-from gpupools.ready.same_cluster import prove
+from gpupools.ready.same_cluster import own_group, prove
+from gpupools.stackfile.check import check_stack_file
 from tests.gpupools.ready.scripts import SCRIPTS, Script
-from tests.gpupools.ready.world import OLD, World, plan
+from tests.gpupools.ready.world import FILE, OLD, World, plan
 
 NAMES = [f"{each.cause}-{each.cluster}" for each in SCRIPTS]
 
@@ -106,7 +112,7 @@ def test_old_events_are_no_cause() -> None:
 
 def test_a_backoff_of_the_autoscaler_is_no_cause_while_a_node_is_there() -> None:
     world = World("lab", "zero")
-    world.autoscaler("gke-lab-zero-1", errorCode="QUOTA_EXCEEDED", errorMessage="quota")
+    world.autoscaler("gke-lab-zero-mapd-0123abcd-grp", errorCode="QUOTA_EXCEEDED", errorMessage="quota")
     world.node()
     world.daemons(1, "driver")
     world.stuck("driver", "nvidia-driver-installer", init=True, running={})
@@ -125,3 +131,68 @@ def test_what_fits_no_cause_is_unknown_with_what_was_seen() -> None:
 @pytest.mark.parametrize(("text", "number"), [("8", 8), ("10256Mi", 10256 * 2**20), ("500m", 0.5), (None, 0), ("x", 0)])
 def test_quantity(text: str | None, number: float) -> None:
     assert quantity(text) == number
+
+
+UUID = "20c7b1e2-abcd-4f00-9a1b-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "pool", "text", "is_own"),
+    [
+        ("train", "gpu", f"Failed to scale-up group eks-train-gpu-nodes-1a2b3c4-{UUID}: x", True),
+        ("train", "gpu", f"eks-train-gpu-large-nodes-1a2b3c4-{UUID}", False),
+        ("train", "gpu-large", f"eks-train-gpu-large-nodes-1a2b3c4-{UUID}", True),
+        ("train", "gpu-large", f"eks-train-gpu-nodes-1a2b3c4-{UUID}", False),
+        ("train", "gpu", f"eks-acme-train-gpu-nodes-{UUID}", None),  # by autonaming, or another stack's
+        ("train", "old", f"eks-gpu-{UUID}", True),
+        ("train", "old", f"eks-gpu-2-{UUID}", None),
+        ("train", "old", f"eks-cpu-{UUID}", False),
+        ("serve", "gpu", "Scale-up failed for group aks-{name}-31046788-vmss: Code", True),
+        ("serve", "gpu", "aks-gpu1x2y-31046788-vmss", None),  # before the last `pulumi up`
+        ("serve", "gpu", "aks-{gpu-large}-31046788-vmss", None),
+        ("serve", "gpu-large", "aks-{name}-31046788-vmss", True),
+        ("serve", "gpu-large", "aks-{gpu}-31046788-vmss", False),
+        ("serve", "gpu-largest", "aks-{gpu-large}-31046788-vmss", None),  # both begin with gpularge
+        ("serve", "gpu", "aks-cpu-31046788-vmss", False),
+        ("lab", "gpu", "https://x/zones/europe-west4-a/instanceGroups/gke-lab-{name}-0a1b2c3d-grp", True),
+        ("lab", "gpu", "gke-lab-{gpu-large}-0a1b2c3d-grp", None),
+        ("lab", "gpu-large", "gke-lab-{gpu}-0a1b2c3d-grp", False),
+        ("lab", "old", "gke-lab-gpu-0a1b2c3d-grp", True),
+        ("lab", "old", "gke-lab-big-gpu-0a1b2c3d-grp", None),
+        ("lab", "gpu", "gke-lab-default-pool-0a1b2c3d-grp", False),
+    ],
+)
+def test_a_node_group_is_the_pools_anothers_or_unknown(
+    cluster: str, pool: str, text: str, is_own: bool | None, tmp_path: Path
+) -> None:
+    config = yaml.safe_load(FILE.read_text(encoding="utf-8"))["config"]
+    common = {"clusters": [cluster], "gpu": "T4", "nodes": {"max": 2}, "software": "device-plugin"}
+    named = {"gpu": {}, "gpu-large": {}, "gpu-largest": {}, "old": {"adopt": {"name": "gpu"}}}
+    config["gpupools:clusters"] = {cluster: config["gpupools:clusters"][cluster]}
+    config["gpupools:pools"] = {name: {**common, **more} for name, more in named.items()}
+    file = tmp_path / "Pulumi.groups.yaml"
+    file.write_text(yaml.safe_dump({"config": config}))
+    found = check_stack_file(file, clouds()).plan
+    given, pools = found.stack.clusters[cluster], {each.name: each for each in found.pools}
+    order = clouds()[given.cloud].node_pools.order
+    names = {name: order.names(each, given)[0] for name, each in pools.items()}
+    judge = own_group(pools[pool], given, clouds()[given.cloud])
+    assert judge(text.format(name=names[pool], **names)) is is_own
+
+
+ROWS = [row for row in data_rows("ready_signals.csv") if row["answers"] == "both"]
+ROWS += [row for cloud in clouds().values() for row in cloud.rows("launch_errors.csv")]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"])
+def test_an_error_text_has_one_answer(row: Mapping[str, str]) -> None:
+    text, kind = row["text"].replace("…", " x "), {"launch": "event", "device": "container"}
+    seen = Seen(kind.get(row["kind"], row["kind"]), "Pod a/b", text, name=row["name"].replace("*", "c"))
+    (finding,) = findings([seen], clouds().values(), "FILE", "COMMAND")
+    explained = _found(text)
+
+    assert finding.cause.key != "unknown"
+    assert any(each.what.endswith(f"Next: {finding.cause.cure}.") for each in explained), (finding, explained)
+    assert {tuple(csv_rows(cloud.folder / "launch_errors.csv")[0]) for cloud in clouds().values() if cloud.folder} == {
+        tuple(data_rows("ready_signals.csv")[0])
+    }

@@ -18,7 +18,8 @@ from gpupools.providers import clouds
 from gpupools.ready import kubeconfig, live_cluster, watch
 from gpupools.ready.live_cluster import Access
 from tests.gpupools.ready.api import serving, write_files
-from tests.gpupools.ready.world import THEN, World, plan
+from tests.gpupools.ready.situations import SITUATIONS
+from tests.gpupools.ready.world import NOW, THEN, World, plan
 
 
 def healthy(cluster: str, pool: str) -> World:
@@ -103,6 +104,15 @@ def test_causes_are_found_without_events(ask: Asked) -> None:
         code, out, _ = ask(world, api.server_port)
     assert code == 1
     assert "cause: MIG layout refused: Node h0" in out
+
+
+def test_the_pod_of_the_operator_is_read_by_its_label(ask: Asked) -> None:
+    (given,) = (each for each in SITUATIONS if each.name == "the operator under another container name crashes")
+    world = given.world(NOW)
+    with serving(world) as api:
+        code, out, _ = ask(world, api.server_port)
+    assert code == 1
+    assert f"cause: GPU Operator not ready: Pod gpu-operator/{given.next.rpartition(' ')[2]}" in out
 
 
 def test_failed_pods_of_users_are_read(ask: Asked) -> None:

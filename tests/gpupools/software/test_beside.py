@@ -42,6 +42,16 @@ def test_taints_of_other_nodes_are_tolerated_beside_what_the_chart_tolerates(pla
     assert about(made.notes, "without GPUs") == []
 
 
+@pytest.mark.parametrize("fact", [{"kubernetes": "1.35"}, {"cpu_taints": [SYSTEM]}], ids=["version", "taints"])
+@pytest.mark.parametrize("pools", [PLUGIN, MANAGED], ids=["plugin", "managed"])
+def test_facts_of_the_cluster_may_stand_where_nothing_depends_on_them(
+    fact: dict[str, Any], pools: Mapping[str, Any], plan: Planner
+) -> None:
+    made, without = plan("aws", pools, **fact), plan("aws", pools)
+
+    assert (made.releases, made.objects, made.notes) == (without.releases, without.objects, without.notes)
+
+
 # --- who starts nodes ---
 
 

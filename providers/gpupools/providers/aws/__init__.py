@@ -84,6 +84,7 @@ CLOUD = Cloud(
             "NodeGroup": RegisteredResource("nodes", {"launchTemplate": "LaunchTemplate"}),
         },
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
+        autoscaler_id="eks-{name}(-[0-9a-f]{{7}})?-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}",
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),
 )

@@ -119,6 +119,7 @@ class EksPoolPlan(ProviderPlan):
 
     unordered: ClassVar[frozenset[str]] = frozenset({"security_group_ids", "zones"})
     drained_together = ("max_unavailable",)
+    label_owners = ("amazonaws.com", "topology.k8s.aws")
     more_pods = "raise network.max_pods with prefix delegation on"
     """https://docs.aws.amazon.com/eks/latest/userguide/cni-increase-ip-addresses.html"""
 

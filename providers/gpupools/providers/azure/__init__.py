@@ -67,6 +67,7 @@ CLOUD = Cloud(
         ),
         registered={"AgentPool": RegisteredResource("pool", untyped="azure-native:resources:Resource")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
+        autoscaler_id="aks-{name}-[0-9]+-vmss",
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),
     untyped_resource=call_later(f"{__name__}.arm", "untyped_resource"),

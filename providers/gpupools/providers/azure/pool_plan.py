@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -91,6 +91,8 @@ class AksPoolPlan(ProviderPlan):
     # provider/pkg/provider/diff.go), and the pool's name is made of it.
     unordered: ClassVar[frozenset[str]] = frozenset({"availability_zones"})
     drained_together = ("max_surge", "max_unavailable")
+    # https://learn.microsoft.com/azure/aks/use-labels#reserved-system-labels
+    label_owners = ("azure.com", "agentpool", "accelerator", "storageprofile", "storagetier")
     # AKS's limit; the default depends on the cluster's network (30, 110 or 250).
     # https://learn.microsoft.com/azure/aks/quotas-skus-regions
     usual_pods = 250
@@ -98,6 +100,11 @@ class AksPoolPlan(ProviderPlan):
     def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
         """Return the number of nodes of a pool that autoscales (`_node_count` in resources.py)."""
         return ("AgentPool.count",) if self.autoscaled else ()
+
+    def node_groups(self, cluster: str, pool: str) -> tuple[str, Collection[str]]:
+        """Return AKS's label (https://learn.microsoft.com/azure/aks/use-labels#reserved-system-labels)."""
+        readable = self.first_name.replace("-", "")[:_SURE_PART_OF_NAME]
+        return "kubernetes.azure.com/agentpool", {readable if self.adopted is None else self.adopted.name}
 
     def cloud_labels(self) -> NodeLabels:
         """Return AKS's labels, each of those with an older name under both.

@@ -61,6 +61,7 @@ CLOUD = Cloud(
         ),
         registered={"ResourcePolicy": RegisteredResource("nvlink"), "NodePool": RegisteredResource("nodes")},
         existing_pools=get_later(f"{__name__}.existing_pools", "EXISTING_POOLS"),
+        autoscaler_id="gke-{cluster}-{name}-[0-9a-f]{{8}}-grp",
     ),
     readback=get_later(f"{__name__}.readback", "READBACK"),
 )

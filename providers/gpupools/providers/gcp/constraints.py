@@ -32,6 +32,8 @@ _REGIONS = "https://docs.cloud.google.com/compute/docs/regions-zones"
 _KEYS = f"{_HOW_TO}/using-cmek"
 _RESERVATIONS = f"{_HOW_TO}/consuming-reservations"
 _COMPACT = f"{_HOW_TO}/compact-placement"
+# Lists the supported machines; dstackai/dstack issue 2591 has the API's refusal of N1.
+_PLACEMENT_POLICIES = "https://docs.cloud.google.com/ai-hypercomputer/docs/placement-policy-and-workload-policy"
 _AUTOSCALER = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md"
 _POOL_SCHEMA = (
     "https://github.com/hashicorp/terraform-provider-google/blob/main/google/services/container/"
@@ -422,6 +424,9 @@ def _placement(request: PoolRequest) -> Iterator[Problem]:
             yield Problem(policy_at, "placement_policy requires compact placement", "add placement: compact", _COMPACT)
         return
     at = ("network", "placement")
+    if _machine(request).startswith("n1-"):
+        what = f"Compute Engine has no compact placement for N1 machines, such as {_machine(request)}"
+        yield Problem(at, what, "leave placement out, or use another GPU", _PLACEMENT_POLICIES)
     if isinstance(spec.capacity, Reservation) and spec.network.placement_policy is None:
         # https://github.com/AI-Hypercomputer/xpk issue 1073, pull request 1074
         what = "compact placement would create a new placement policy, but the machines of a reservation have their own"

@@ -1,7 +1,7 @@
 """Plans the part of a node pool that only GKE has. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -50,6 +50,10 @@ _BESIDE = {
 }
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx; the versions are those for
 # GKE 1.34 and later, which its network driver needs: GKE's release notes, known issue tcpx-cos125.
+
+_SURE_PART_OF_GROUP = 16
+# In gke-<cluster>-<pool>-<hash>-grp, cluster and pool have 32 characters together: the group of the pool
+# yaroslav-power-node-pool is gke-nonprod-shared-c-yaroslav-power-n-81341ed6-grp.
 
 _SURE_PART_OF_NAME = 20
 # Characters of its key with which a pool's name in the cloud begins (`pool_name` in declared_inputs.py).
@@ -152,6 +156,7 @@ class GkePoolPlan(ProviderPlan):
     usual_pods = 110
     """https://docs.cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr"""
     drained_together = ("upgrade.max_surge", "upgrade.max_unavailable", "upgrade.batch_node_count")
+    label_owners = ("google.com", "gke.io")
 
     def ignored_inputs(self, *, is_fixed: bool) -> tuple[str, ...]:
         """Return the number of nodes that a new pool starts with: resizing a pool changes it, a change replaces."""
@@ -168,6 +173,14 @@ class GkePoolPlan(ProviderPlan):
     def pod_labels(self) -> Mapping[str, str]:
         """Return the label of the ComputeClass, which alone makes GKE's autoscaler follow its order."""
         return {CLASS_KEY: self.labels[CLASS_KEY]} if CLASS_KEY in self.labels else {}
+
+    def node_groups(self, cluster: str, pool: str) -> tuple[str, Collection[str]]:
+        """Return GKE's label, and as much of the pool's name as GKE leaves in names of instance groups.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pools
+        """
+        name = self.first_name if self.adopted is None else self.adopted.name
+        return "cloud.google.com/gke-nodepool", {name[:_SURE_PART_OF_GROUP]}
 
     def cloud_labels(self) -> NodeLabels:
         """Return GKE's labels of machine, GPUs and capacity.
