@@ -323,7 +323,7 @@ def test_pods_are_read_page_by_page(tmp_path: Path, forbidden: str) -> None:
 
 
 def test_pod_groups_of_volcano_are_read(tmp_path: Path) -> None:
-    made = world(runs(4), asks(schedulerName="volcano"))
+    made = world(asks(schedulerName="volcano"))
     made.objects["pods"][-1]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "gang"}
     condition = {"type": "Unschedulable", "status": "True", "transitionID": "1", "reason": "tasks in gang are ready"}
     spec, meta = {"minMember": 2, "minTaskMember": {"task": 2}}, {"namespace": "default", "name": "gang"}
