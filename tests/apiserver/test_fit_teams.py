@@ -290,7 +290,11 @@ def test_kai_does_what_fit_says(teams: Cluster) -> None:
 
 WAITING: Mapping[str, tuple[Load, bool, set[str]]] = {
     "a gang above the limit": (Load(25, 0, 0, gang=True), False, {"above-limit"}),
-    "a gang of the limit, while others have borrowed all": (Load(24, 24, 0, gang=True), True, {"at-max", "of-teams"}),
+    "a gang of the limit, while others have borrowed all": (
+        Load(24, 24, 0, gang=True),
+        True,
+        {"at-max", "of-teams", "preempting"},
+    ),
     "pods above what the team may use": (Load(30, 24, 1), False, {"of-teams", "not-looked-at"}),
     "no queue": (Load(1, 0, 0, queue=""), False, {"queue"}),
 }
