@@ -61,8 +61,9 @@ _KEPT = {
     "daemonsets": {"spec": "selector template"},
     "pods": {"spec": "nodeName nodeSelector affinity", "status": f"phase reason message conditions {CONTAINERS}"},
     "clusterpolicies": {"status": "state conditions"},
+    "podgroups": {"spec": "minMember", "status": ""},
 }
-"""Fields that are kept of large kinds: a node lists 50 images."""
+"""Fields that are kept of large kinds: a node lists 50 images. Conditions of pod groups have fields of their own."""
 
 
 def pruned(kind: str, item: JsonObject) -> JsonDict:

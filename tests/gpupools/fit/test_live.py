@@ -323,6 +323,21 @@ def test_pods_are_read_page_by_page(tmp_path: Path, forbidden: str) -> None:
     assert answer.key == "at-max"
 
 
+def test_pod_groups_of_volcano_are_read(tmp_path: Path) -> None:
+    made = world(asks(schedulerName="volcano"))
+    made.objects["pods"][-1]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "gang"}
+    condition = {"type": "Unschedulable", "status": "True", "transitionID": "1", "reason": "tasks in gang are ready"}
+    spec, meta = {"minMember": 2, "minTaskMember": {"task": 2}}, {"namespace": "default", "name": "gang"}
+    made.put("podgroups", {"metadata": meta, "spec": spec, "status": {"conditions": [condition]}})
+    asks(name="other", schedulerName="volcano")(made)
+    made.objects["pods"][-1]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "gang"}
+    cluster = planned("volcano").stack.clusters["train"]
+    with serving(made) as api:
+        write_files(made, f"http://127.0.0.1:{api.server_port}", tmp_path)
+        found = read_live(ClusterApi(Access(tmp_path / "kube" / "config", "x")), cluster, clouds()["aws"], NAME)
+    assert [each.least for each in found.gangs.values()] == [2]
+
+
 def test_the_command_answers_for_a_pod_and_for_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = world(runs(4), holds("n1", "n2", "n3", "n4"), asks(), asks(name="other"))
     with serving(made) as api:
