@@ -344,9 +344,9 @@ def test_pods_that_wait_are_told_why(teams: Cluster, name: str) -> None:
     got = teams.waits(started, wanted, 60) if wanted else teams.stays(started, 8)
     said = said_of_pods(teams, load.space)
     teams.end(load.space)
-    for each in teams.server.items(f"/api/v1/namespaces/{load.space}/pods"):
-        if each["metadata"].get("finalizers"):  # Kueue keeps the pods of a group until all are replaced
-            teams.server.merge({**each, "apiVersion": "v1", "kind": "Pod"}, {"metadata": {"finalizers": None}})
+    for pod in teams.server.items(f"/api/v1/namespaces/{load.space}/pods"):
+        if pod["metadata"].get("finalizers"):  # Kueue keeps the pods of a group until all are replaced
+            teams.server.merge({**pod, "apiVersion": "v1", "kind": "Pod"}, {"metadata": {"finalizers": None}})
     teams.server.wait("the end", lambda: not teams.server.items(f"/api/v1/namespaces/{load.space}/pods"))
 
     assert got == wanted
