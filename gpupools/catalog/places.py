@@ -30,7 +30,7 @@ class Places(NamedTuple):
         close = [spelling for spelling in (plain, plain[:-1], plain.rpartition("-")[0]) if spelling in self.regions]
         if close:
             return f"write {close[0]}" if close[0] == plain else f"write the region {close[0]}, not a zone of it"
-        return nearest(plain, self.regions)
+        return nearest(given, self.regions)
 
     def has_zone(self, zone: str, region: str) -> bool | None:
         """Return whether a zone exists; None if the list does not have the region's zones, or the kind of zone."""
