@@ -239,7 +239,8 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
             own = min(pods[role], (given.count(row["least"], base) or 0) if row["least"] else pods[role]) * is_of_gang
             ended[role] = given.ended(row, base, ended)
             template = given.pod(path, role or (name if joined else ""), count, row, own)
-            templates.append(replace(template, after=ended[role]))
+            is_later = bool(row["after"] and given.value((*base, *_keys(row["after"])), list))
+            templates.append(replace(template, after=ended[role], is_later=is_later))
             together, least = together + pods[role] * is_of_gang, least + own
         elif row["unknown"]:
             unknown = row["unknown"]

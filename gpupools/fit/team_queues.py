@@ -276,9 +276,17 @@ def _of_queue(case: _Case) -> Iterator[Reason]:
             f"needs the label {GROUP_LABEL}: {case.pool.group} on the {case.workload.kind} itself, not only on its pods"
         )
         yield Reason("queue", f"{text}: KAI's scheduler of these pools finds it by that")
+    elif is_kai and any(each.is_later for each in case.workload.templates) and not case.named("annotations", _LEAST):
+        # pkg/podgrouper/podgrouper/plugins/jobset, computePodGroupMinSubGroup
+        text = f"waits for its jobs one by one, and KAI for pods of all: give the {case.workload.kind} the annotation"
+        text += f" {_LEAST}: '1'"
+        yield Reason("queue", text, other_level=Level.UNKNOWN)
     else:
         yield from _fraction(case)
         yield from _amounts(case)
+
+
+_LEAST = "kai.scheduler/batch-min-member"
 
 
 def _fraction(case: _Case) -> Iterator[Reason]:

@@ -53,6 +53,8 @@ class PodTemplate:
     """How many of them a gang of the workload has at least."""
     after: frozenset[str] = frozenset()
     """Roles of the workload whose pods have ended when these start."""
+    is_later: bool = False
+    """Whether its pods are made only after those of another role are ready or have ended."""
 
     def runs_with(self, other: "PodTemplate") -> bool:
         """Return whether pods of another template of the workload run at the same time."""

@@ -29,6 +29,7 @@ LABEL, QUEUE = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
 SCHEDULERS = {"kai": "kai-scheduler", "volcano": "volcano"}
 KAI_TEAMS: JsonDict = {**TEAMS, "vision": {**TEAMS["vision"], "lends_to": None}}
 OF_BIG, STOPS = {QUEUE: "research.big", "gpupools/pool": "big"}, "kai.scheduler/preemptibility"
+LEAST = "kai.scheduler/batch-min-member"
 
 
 def planned(scheduler: str, *, policy: bool = True, teams: JsonDict = TEAMS, pools: JsonDict = SHARED) -> StackPlan:
@@ -163,6 +164,23 @@ def test_kai_starts_the_smallest_number_of_workers_of_ray(workers: int, least: i
     manifest = ray(workers, least, pod=pod, scheduler="kai-scheduler")
 
     assert keys(said(planned("kai", teams=KAI_TEAMS), manifest, "big", role=1)) == wanted
+
+
+@pytest.mark.parametrize("status", ["Complete", "Ready"])
+@pytest.mark.parametrize(("depends", "annotations", "wanted"), [(True, {}, 1), (False, {}, 0), (True, {LEAST: "1"}, 0)])
+def test_kai_may_wait_for_jobs_that_come_only_after_others(
+    status: str, depends: bool, annotations: JsonDict, wanted: int
+) -> None:
+    body = {"metadata": {"labels": OF_BIG}, "spec": {**template(8), "schedulerName": "kai-scheduler"}}
+    first = {"name": "first", "template": {"spec": {"template": body}}}
+    then = {**first, "name": "then"} | ({"dependsOn": [{"name": "first", "status": status}]} if depends else {})
+    metadata = {"name": "x", "namespace": "research", "annotations": annotations}
+    manifest = {"kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": [first, then]}}
+    made = planned("kai", teams=KAI_TEAMS)
+
+    for role in (0, 1):
+        found = said(made, manifest, "big", role=role)
+        assert keys(found) == [("queue", Level.UNKNOWN)] * wanted
 
 
 def volcano_job(*tasks: tuple[int, int, int | None], least: int | None = None) -> JsonDict:
