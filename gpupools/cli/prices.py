@@ -14,7 +14,7 @@ from gpupools.catalog.instance_types import InstanceType
 from gpupools.cli.help_texts import examples
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import Problem, Rejected
-from gpupools.common.input_files import read_bytes
+from gpupools.common.input_files import read_bytes, require_regular
 from gpupools.console.output import tell
 from gpupools.plan.prices import Price
 from gpupools.providers import clouds
@@ -55,6 +55,7 @@ def _exit_status(lists: Sequence[Path], stack: Path) -> int:
 
 def _read(path: Path, wanted: _Wanted) -> Iterator[_Row]:
     try:
+        require_regular(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             if file.read(16).startswith('"FormatVersion"'):
                 file.seek(0)

@@ -29,29 +29,37 @@ def leads_out(file: Path, folder: Path) -> bool:
     return inside and not Path(os.path.realpath(file)).is_relative_to(root)
 
 
+def require_regular(path: Path, *, only_files: bool = False) -> None:
+    """Raise `OSError` for what is not a regular file, or without `only_files` what a shell pipes in.
+
+    Also for a file below `.git`, which may hold a token, and for a link that leads out of the folder of `--within`.
+    `strerror` says which.
+    """
+    mode, within = path.stat().st_mode, _limits["within"]
+    is_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_PIPES) and not only_files
+    real = os.path.realpath(path)
+    # Files of the kernel look regular, and reading one may never end: /proc/kmsg.
+    if (not stat.S_ISREG(mode) or real.startswith(("/proc/", "/sys/"))) and not is_pipe:
+        what = "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file"
+        raise OSError(errno.EINVAL, what, str(path))
+    if ".git" in Path(real).parts:
+        raise OSError(errno.EACCES, "it is below .git", str(path))
+    if within is not None and leads_out(path, within):
+        raise OSError(errno.EACCES, f"it is a link that leads out of {within}", str(path))
+
+
 def read_bytes(path: Path, most: int, *, only_files: bool = False) -> bytes:
-    """Return the content of a regular file, or without `only_files` of standard input and what a shell pipes in.
+    """Return the content of a file that `require_regular` accepts, or without `only_files` of standard input.
 
     Raises:
-        OSError: It cannot be read, is of another kind, below `.git`, which may hold a token, or has more than `most`
-            bytes; or a link leads out of the folder of `--within`. `strerror` says which.
+        OSError: It cannot be read, is of another kind, or has more than `most` bytes. `strerror` says which.
     """
     if path == STANDARD_INPUT and not only_files:
         if sys.stdin is None:
             raise OSError(errno.EBADF, "standard input is closed")
         content = sys.stdin.buffer.read(most + 1)
     else:
-        mode, within = path.stat().st_mode, _limits["within"]
-        is_pipe = stat.S_ISFIFO(mode) and str(path).startswith(_PIPES) and not only_files
-        real = os.path.realpath(path)
-        # Files of the kernel look regular, and reading one may never end: /proc/kmsg.
-        if (not stat.S_ISREG(mode) or real.startswith(("/proc/", "/sys/"))) and not is_pipe:
-            what = "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file"
-            raise OSError(errno.EINVAL, what, str(path))
-        if ".git" in Path(real).parts:
-            raise OSError(errno.EACCES, "it is below .git", str(path))
-        if within is not None and leads_out(path, within):
-            raise OSError(errno.EACCES, f"it is a link that leads out of {within}", str(path))
+        require_regular(path, only_files=only_files)
         with path.open("rb") as file:
             content = file.read(most + 1)
     if len(content) > most:

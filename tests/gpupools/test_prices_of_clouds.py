@@ -1,6 +1,7 @@
 """`gpupools prices`: the clouds' public lists, in the shapes in which they are downloaded, become a team's own list."""
 
 import json
+import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,13 @@ def test_a_list_of_another_kind_is_one_line(
     assert main(["prices", "aws.csv", "other", "--stack", "Pulumi.dev.yaml"]) == 1
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(says)
+
+
+def test_a_pipe_without_a_writer_is_no_list(lists: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(lists / "pipe")
+
+    assert main(["prices", "pipe", "--stack", "Pulumi.dev.yaml"]) == 1
+    assert "pipe: cannot be read: it is not a regular file" in capsys.readouterr().err
 
 
 def test_a_large_offer_file_is_not_kept_in_memory(lists: Path) -> None:
