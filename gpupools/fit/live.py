@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from gpupools.common.json_types import JsonObject
-from gpupools.common.numbers import quantity
+from gpupools.common.numbers import quantity, whole_number
 from gpupools.common.taints import HARD_EFFECTS
 from gpupools.fit.offers import Amount, Offer
 from gpupools.fit.requests import Amounts, requests_of
@@ -102,13 +102,13 @@ def gangs_of(snapshot: Snapshot, pods: Iterable[JsonObject]) -> Mapping[tuple[st
     https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/.
     """
     least = {
-        (each["metadata"]["namespace"], each["metadata"]["name"]): each["spec"].get("minMember", 0)
+        (each["metadata"]["namespace"], each["metadata"]["name"]): whole_number(str(each["spec"].get("minMember"))) or 0
         for each in snapshot.of("podgroups")
     }
     found = defaultdict[tuple[str, str], dict[str, PodTemplate]](dict)
     for pod in (each for each in pods if not each["spec"].get("nodeName")):
         key, count, same = group_of(pod), (pod["metadata"].get("annotations") or {}).get(_GROUP_COUNT, ""), alike(pod)
-        least.setdefault(key, int(count) if count.isdecimal() else 0)
+        least.setdefault(key, whole_number(count) or 0)
         before = found[key][same].pods or 0 if same in found[key] else 0
         found[key][same] = PodTemplate("", None, pod["metadata"], pod["spec"], before + 1)
     # Of pods that are not there, nothing is known.

@@ -204,6 +204,19 @@ def test_a_gang_of_different_pods_and_more_nodes_than_the_pool_may_have() -> Non
     assert found == ("above-max", text, "kubectl -n research describe podgroups.scheduling.volcano.sh")
 
 
+@pytest.mark.parametrize("size", ["9" * 5000, "x", "", "-1", 2.5, True, None, {}])
+@pytest.mark.parametrize("by", ["minMember", "kueue.x-k8s.io/pod-group-total-count"])
+def test_the_size_of_a_gang_that_is_no_number_says_nothing(by: str, size: object) -> None:
+    made = World("train", "whole")
+    marks = {"kueue.x-k8s.io/pod-group-name": "gang", **({by: str(size)} if "/" in by else {})}
+    for name in ("a", "b"):
+        pod(made, name=name)
+        made.objects["pods"][-1]["metadata"]["annotations"] = marks
+    if "/" not in by:
+        made.put("podgroups", {"metadata": {"namespace": "default", "name": "gang"}, "spec": {by: size}})
+    assert read(made, "").gangs == {}
+
+
 @pytest.mark.parametrize("kind", ["pods", "events"])
 def test_what_may_not_be_read_is_unknown(kind: str) -> None:
     made = world(runs(), holds("n1", "n2"), asks())
