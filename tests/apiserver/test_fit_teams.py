@@ -231,7 +231,7 @@ def teams(scheduled: Cluster) -> Iterator[Cluster]:
 def filled(cluster: Cluster) -> None:
     names = [f"fill-{index}" for index in range(FILLED)]
     if cluster.count("vision", *names) < FILLED:
-        # A job starts a pod anew the later, the more often others had it stopped.
+        # The delay before a job replaces a stopped pod grows each time.
         cluster.end("vision")
         for path in ("/api/v1/namespaces/vision/pods", "/apis/batch/v1/namespaces/vision/jobs"):
             cluster.server.wait("the end", lambda path=path: not cluster.server.items(path))  # type: ignore[misc]
@@ -298,7 +298,7 @@ WAITING: Mapping[str, tuple[Load, bool, set[str]]] = {
     "pods above what the team may use": (Load(30, 24, 1), False, {"of-teams", "not-looked-at"}),
     "no queue": (Load(1, 0, 0, queue=""), False, {"queue"}),
 }
-"""A load, whether another team has borrowed all GPUs, and what is said of its pods that wait, the same of each."""
+"""By name: a load, whether another team has borrowed all GPUs, and the reason of every pending pod of the load."""
 
 
 def is_taken(cluster: Cluster, made: JsonDict) -> bool:
