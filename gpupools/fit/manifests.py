@@ -8,7 +8,7 @@ the claims that each mounts.
 annotation, a path, the sum of `least` (a count for each role), all pods, or `each` by itself; `?` where the controller
 of the kind needs a setting. `alone` is that of a program that waits for its pods. `kueue_needs` is what Kueue's webhook
 requires: paths and annotations with their values. `after` is where a role names those that have to end before it
-starts, `joined` the label of Pods that are one workload, and `suspend` what keeps the object from making pods.
+starts, and `joined` the label of Pods that are one workload.
 """
 
 import re
@@ -41,7 +41,6 @@ _FILL = "fill in the variables first: envsubst < TEMPLATE > FILE"
 _RENDER_PATCH = "check what it is a patch for: kubectl kustomize FOLDER > FILE"
 _PATCH = f"that may be a patch, as no image is named ({_RENDER_PATCH})"
 _NO_MANIFEST = "file without a Kubernetes object"
-_SUSPENDED = "is suspended: it makes pods once suspend is false, as Kueue sets it to admit the object"
 _GANGS = ("alone", "kueue", "kai", "volcano")
 _FREE = frozenset({"command", "args", "env", "annotations", "lifecycle"})
 """Keys of a pod template whose braces are for the program in the container."""
@@ -225,9 +224,6 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
     if not name:
         given.tell(("metadata",), "has no name", "add metadata.name")
     joined = (first["joined"] and given.written(first["joined"], str, first)) or ""
-    is_suspended = first["suspend"] and given.written(first["suspend"], bool, first)
-    note = "" if rows else f"{kind} is not known: each of its pod templates is read as one pod"
-    note = _SUSPENDED if is_suspended else note
     pods, ended = dict[str, int](), dict[str, frozenset[str]]()
     together, least, unknown, is_patch = 0, 0, "", False
     for row, (role, base, path) in ((each, place) for each in rows for place in given.places(each)):
@@ -265,7 +261,7 @@ def _workload(given: _Object, namespace: str) -> Workload | None:
         frozenset(each for each in _GANGS if first[each].endswith("?")),
         given.count(first["groups"]) or 0,
         (queue and given.written(queue, str, first)) or default,
-        note,
+        "" if rows else f"{kind} is not known: each of its pod templates is read as one pod",
         unknown,
         tuple(given.unmet(first)),
         joined,
